@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from tpulite.arch.config import Config
+from tpulite.near import no_such
 
 __all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "part_for", "read_field"]
 
@@ -70,12 +71,14 @@ def named_config(name: str) -> Config:
     first, *changes = name.split(",")
     first = _ALIASES.get(first, first)
     if first not in CONFIGS:
-        raise ValueError(f"Configuration must be one of {', '.join(CONFIGS)}, not {first!r}")
+        raise ValueError(no_such("configuration", first, CONFIGS))
     values: dict[str, Any] = {}
     for change in changes:
         field, equals, text = change.partition("=")
-        if not equals or field not in _SIZES:
+        if not equals:
             raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(_SIZES)}")
+        if field not in _SIZES:
+            raise ValueError(no_such("field of a configuration", field, _SIZES))
         if field in values:
             raise ValueError(f"{field} of configuration {name!r} is given twice")
         values[field] = read_field(field, text)

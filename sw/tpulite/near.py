@@ -1,12 +1,19 @@
-"""Names that look like one that somebody has typed."""
+"""Names that do not exist, and those that were perhaps meant."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
-__all__ = ["did_you_mean"]
+__all__ = ["did_you_mean", "no_such", "which_file"]
 
 _ALIKE = 0.6
 """Least similarity of two names, as :mod:`difflib` measures it."""
+
+_ALIKE_FILES = 0.7
+"""The same of two files: those of a folder are many, and have nothing to do with each other."""
+
+_FEW = 16
+"""Most names that a message lists."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -34,3 +41,37 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     spelled = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), spelled, 1, _ALIKE)
     return f" (did you mean {spelled[near[0]]}?)" if near else ""
+
+
+def no_such(what: str, name: str, known: Collection[str]) -> str:
+    """Return a message about a name that does not exist, with the nearest one or all that do.
+
+    Examples
+    --------
+    >>> no_such("device", "rtk", ["golden", "rtl"])
+    'rtk: no such device (did you mean rtl?)'
+    >>> no_such("device", "gpu", ["golden", "rtl"])
+    'gpu: no such device; choose from golden, rtl'
+    """
+    near = did_you_mean(name, known)
+    few = 0 < len(known) <= _FEW
+    listed = f"; choose from {', '.join(known)}" if few and not near else ""
+    return f"{name}: no such {what}{near}{listed}"
+
+
+def which_file(path: Path, names: Iterable[str] = ()) -> str:
+    """Return what :func:`did_you_mean` does, of a file: one beside it, or one of other names.
+
+    Suffixes decide only between files of one name, since they make all names look alike.
+    """
+    folder = path.parent
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    known = [*names, *(str(folder / each.name) for each in files)]
+    stems: dict[str, list[str]] = {}
+    for each in known:
+        stems.setdefault(Path(each).stem.lower(), []).append(each)
+    near = get_close_matches(path.stem.lower(), stems, 1, _ALIKE_FILES)
+    if not near:
+        return ""
+    (best,) = get_close_matches(str(path), stems[near[0]], 1, 0)
+    return f" (did you mean {best}?)"

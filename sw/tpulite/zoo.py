@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 from tpulite.atomic import write_whole
 from tpulite.cache import cache_home
+from tpulite.near import did_you_mean, which_file
 from tpulite.zoo_table import DATA, ENTRIES, MLTK, OWN, Entry, Own, Wheel
 
 __all__ = [
@@ -49,18 +49,12 @@ def entry(name: str) -> Entry:
             return candidate
     if name in [own.name for own in OWN]:
         raise ValueError(f"{name} comes with tpulite: name a network that is fetched from PyPI")
-    names = ", ".join(_names())
-    hint = f"; did you mean {near[0]}?" if (near := _near(name)) else ""
-    raise ValueError(f"Network of the zoo must be one of {names}, not {name!r}{hint}")
+    hint = did_you_mean(name, _names()) or "; see tpulite zoo list"
+    raise ValueError(f"{name}: no such zoo network{hint}")
 
 
 def _names() -> list[str]:
     return [candidate.name for candidate in (*OWN, *ENTRIES)]
-
-
-def _near(name: str) -> list[str]:
-    """Return the name of the zoo that looks most like another one, if one does."""
-    return get_close_matches(name.lower(), _names(), n=1)
 
 
 def cache_folder() -> Path:
@@ -101,22 +95,30 @@ def find_network(name: str | Path) -> Path:
     Raises
     ------
     ValueError, RuntimeError
-        As :func:`fetch`.
+        As :func:`fetch`; ValueError if there is neither file nor network of that name.
     """
     path, known = Path(name), str(name) in _names()
     if path.exists() and not (known and path.is_dir()):
         return path
     if known:
         return fetch(str(name))
-    if not path.suffix and (near := _near(str(name))):
-        raise ValueError(f"{name} is no file, and none of the zoo; did you mean {near[0]}?")
-    return path
+    hint = which_file(path, _names())
+    raise ValueError(f"{name}: no such file or zoo network{hint}")
 
 
 def find_data(name: str | Path) -> Path:
-    """Return a file or folder of data: the name of a data set stands for it if there is none."""
-    known = {own.name: own.path for own in DATA}
-    return Path(name) if Path(name).exists() else known.get(str(name), Path(name))
+    """Return a file or folder of data: the name of a data set stands for it if there is none.
+
+    Raises
+    ------
+    ValueError
+        If there is neither.
+    """
+    path, known = Path(name), {own.name: own.path for own in DATA}
+    if not path.exists() and str(name) not in known:
+        hint = which_file(path, known)
+        raise ValueError(f"{name}: no such file or data set{hint}")
+    return path if path.exists() else known[str(name)]
 
 
 def install(file: Path, wheel: Wheel) -> None:

@@ -86,9 +86,12 @@ def test_info_of_a_configuration_names_its_part_and_its_fields(tpulite):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("compile", "none.npz", "-o", "out"), "none.npz: the file cannot be read: No such file"),
+        (("compile", "none.npz", "-o", "out"), "none.npz: no such file or zoo network"),
         (("compile", "bad.npz", "-o", "out"), "bad.npz: this is no .npz archive of arrays"),
-        (("compile", MLP, "-o", "out", "--config", "5x5"), "must be one of 4x4, 8x8, 16x16"),
+        (
+            ("compile", MLP, "-o", "out", "--config", "5x5"),
+            "5x5: no such configuration; choose from 4x4, ",
+        ),
         (("compile", MLP, "-o", "out", "--batch", "0"), "batch must be at least 1, not 0"),
         (("compile", MLP, "-o", "out", "--batch", "x"), "'x' is not a valid integer"),
         (("compile", MLP, "-o", "out", "--order", "any"), "--order: any is none of fast, "),
@@ -107,11 +110,14 @@ def test_info_of_a_configuration_names_its_part_and_its_fields(tpulite):
         ),
         (
             ("run", "mlp.tpl", "--input", "x.npy", "--output", "out", "--device", "abacus"),
-            "There is no device 'abacus'",
+            "abacus: no such device",
         ),
         (("disasm", "bad.npz"), "bad.npz is not a tpulite program file"),
-        (("bench", "gemm_0x1x1", "--device", "golden", "--json", "out"), "not 'gemm_0x1x1'"),
-        (("bench", "mlp", "--device", "golden", "--json", "out"), "not 'mlp'"),
+        (
+            ("bench", "gemm_0x1x1", "--device", "golden", "--json", "out"),
+            "gemm_0x1x1: no such work",
+        ),
+        (("bench", "mlp", "--device", "golden", "--json", "out"), "mlp: no such workload"),
         (("frobnicate",), "frobnicate: no such command"),
     ],
 )

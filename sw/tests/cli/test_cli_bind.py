@@ -74,7 +74,7 @@ def test_explain_shows_which_strategy_is_where_and_writes_no_program(tpulite, tm
             "a single shape makes no grid: give a range of them, as in --shapes height",
         ),
         (("1x8x8", "--layer", "add_3"), "--layer needs --explain."),
-        (("--explain", "--shapes", "width=8..9", "--layer", "none"), "'none' is no layer of"),
+        (("--explain", "--shapes", "width=8..9", "--layer", "none"), "none: no such layer of"),
     ):
         code, out, err = tpulite("bind", CNN_DIGITS, *words)
         assert (code, out) == (2, "")

@@ -194,13 +194,16 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
         ((CNN_DIGITS, "--batch", "x"), "'x' is not a valid integer"),
         ((CNN_DIGITS, "--optimize", "size"), "--optimize: size is none of latency, memory"),
         ((CNN_DIGITS, "--allocator", "best"), "--allocator: best is none of online"),
-        ((CNN_DIGITS, "--dump", "layers,tiles"), "--dump must be some of simplify, layers, group"),
-        ((CNN_DIGITS, "--dump", ""), "--dump must be some of simplify, layers, group"),
+        (
+            (CNN_DIGITS, "--dump", "layers,tiles"),
+            "--dump tiles: no such stage",
+        ),
+        ((CNN_DIGITS, "--dump", ""), "--dump : no such stage; choose from simplify, layers"),
         ((CNN_DIGITS, "--dump-dir", "texts"), "--dump-dir needs --dump"),
         ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "none/texts"), "none: No such file or dir"),
         ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "x.npy"), "x.npy: Not a directory"),
         ((CNN_DIGITS, "--config", "16x16,ub_rows"), "'ub_rows' must be FIELD=VALUE; fields are ub"),
-        ((CNN_DIGITS, "--config", "16x16,rows=4"), "'rows=4' must be FIELD=VALUE"),
+        ((CNN_DIGITS, "--config", "16x16,rows=4"), "rows: no such field of a configuration"),
         ((CNN_DIGITS, "--config", "16x16,ub_rows=4k"), "ub_rows must be a whole number, not '4k'"),
         ((CNN_DIGITS, "--config", "16x16,ub_rows=5000"), "ub_rows must be a power of two from 64"),
         ((CNN_DIGITS, "--config", "8x8,ub_banks=8,ub_banks=4"), "ub_banks of configuration '8x8,u"),
@@ -234,7 +237,7 @@ def test_what_is_compiled_takes_no_options(tpulite, words, message):
     Model.load(MLP).programs[0].save("mlp.tpl")
     code, out, err = tpulite("run", *words)
     assert (code, out) == (2, "")
-    assert len(err.splitlines()) == 1 and message in err.replace(": --dump", " '--dump'"), err
+    assert len(err.splitlines()) == 1 and message in err, err
 
 
 def test_a_network_that_does_not_fit_is_one_line(tpulite, tmp_path, monkeypatch):

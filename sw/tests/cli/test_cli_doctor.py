@@ -60,4 +60,4 @@ def test_parts_that_must_be_there(tpulite, monkeypatch):
     assert tpulite("doctor", "rtl")[0] == 0
     assert tpulite("doctor", "rtl", "make")[0] == 1
     code, _, err = tpulite("doctor", "gpu")
-    assert code == 2 and err.startswith("tpulite: gpu is no part of tpulite; there are tpulite, ")
+    assert code == 2 and err.startswith("tpulite: gpu: no such part of tpulite")

@@ -103,7 +103,7 @@ def test_bits_that_differ_are_counted(tpulite):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("none.npz",), "none.npz: No such file"),
+        (("none.npz",), "none.npz: no such file or data set"),
         (("text.npz",), "text.npz is not a .npy file"),
         (("other.npz",), "other.npz must hold 'x' and 'y' or "),
         (("small.npz",), "small.npz: Pictures must be 16x16x1 for input "),
@@ -116,7 +116,7 @@ def test_bits_that_differ_are_counted(tpulite):
         (("folder", "--labels", "labels.csv"), "labels.csv, line 2: there is no folder/none.png"),
         (("folder", "--labels", "no.csv"), "no.csv, line 1: there is no folder/none.png"),
         (("folder/a",), "folder/a holds no pictures"),
-        (("set.npz", "--device", "none"), "There is no device 'none'"),
+        (("set.npz", "--device", "none"), "none: no such device"),
         (("set.npz", "--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),
         (("set.npz", "--oracle", "ort"), "Oracle ort runs onnx files"),
     ],

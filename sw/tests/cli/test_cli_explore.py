@@ -57,8 +57,11 @@ def test_a_full_disk_is_told_in_a_line_and_what_was_kept_stays(tpulite, tmp_path
     ("words", "message"),
     [
         ((CNN_DIGITS,), "--vary is missing"),
-        ((CNN_DIGITS, "--vary", "rows=1"), "'rows=1' must be FIELD=VALUES"),
-        ((CNN_DIGITS, *GRID, "--objective", "joy"), "Objective must be one of cycles, "),
+        (
+            (CNN_DIGITS, "--vary", "rows=1"),
+            "rows: no such field of a configuration",
+        ),
+        ((CNN_DIGITS, *GRID, "--objective", "joy"), "joy: no such objective; choose from cycles, "),
         ((CNN_DIGITS, *GRID, "--objective", "cycles,cycles"), "names one twice"),
         ((CNN_DIGITS, CNN_DIGITS, *GRID), "Two networks have the name 'cnn_digits'"),
         ((CNN_DIGITS, *GRID, "--csv", "-", "--json", "-"), "cannot be used together"),

@@ -80,7 +80,7 @@ def test_bad_inputs_are_one_line(tpulite, tmp_path, digits):
     np.save("words.npy", np.array(["a"]))
     for words, message in (
         (("bad.png",), "bad.png is not a whole PNG, JPEG or BMP file: "),
-        (("none.png",), "none.png: No such file or directory"),
+        (("none.png",), "none.png: no such file or data set"),
         (("empty",), "empty holds no inputs: no file with one of the suffixes .png, "),
         (("pixels.npy",), "pixels.npy: input 'image' is int8, -128 to 127, and the values (int64)"),
         (("nan.npy",), "nan.npy: input 'image' is int8, and the values are float64: not all are"),

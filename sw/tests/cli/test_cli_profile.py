@@ -72,7 +72,7 @@ def test_a_missing_extra_is_told_before_work_begins(tpulite, tmp_path, monkeypat
     [
         (("no.tflite",), "no.tflite: "),
         ((CNN_DIGITS, "--device", "golden"), "golden has no clock or keeps no trace"),
-        ((CNN_DIGITS, "--device", "gpu"), "There is no device 'gpu'"),
+        ((CNN_DIGITS, "--device", "gpu"), "gpu: no such device"),
         ((CNN_DIGITS, "--mhz", 0), "--mhz: "),
         ((CNN_DIGITS, "--json", "-", "--csv", "-"), "--json - and --csv - cannot be used together"),
     ],

@@ -96,7 +96,7 @@ def test_jobs_of_the_package_run_in_processes(tpulite):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--jobs", "joy"), "Job must be one of random-graphs, "),
+        (("--jobs", "joy"), "joy: no such job; choose from random-graphs, "),
         (("--seeds", "a..b"), "Seeds must be FIRST..LAST or one number, not 'a..b'"),
         (("--seeds", "5..4"), "--seeds 5..4 has none"),
         (("--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),

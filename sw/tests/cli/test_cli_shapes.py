@@ -82,8 +82,8 @@ def test_a_float_network_is_quantized_for_the_shape_that_is_given(tpulite, tmp_p
     [
         ((), "input 'x' has the shape nx3xhxw; give it with --shape x=1x3x64x64 or --dim h=64"),
         (("--shape", "x=1x3x12"), "--shape x=1x3x12: the file's shape is nx3xhxw"),
-        (("--shape", "y=1x3x12x10"), "--shape y: no input has this name; there are x"),
-        (("--dim", "height=3"), "--dim height: no open dimension has this name"),
+        (("--shape", "y=1x3x12x10"), "--shape y: no such input; choose from x"),
+        (("--dim", "height=3"), "--dim height: no such open dimension"),
         (("--shape", "x"), "'x' must be as in x=1x3x64x64"),
         (("--shape", "x=1x-3x4x4"), "'x=1x-3x4x4' must be as in x=1x3x64x64"),
         (("--shape", "x=1,3,64,64"), "'x=1,3,64,64' must be as in x=1x3x64x64"),

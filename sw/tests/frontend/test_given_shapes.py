@@ -67,15 +67,15 @@ INPUTS = {"pixels": ["n", 3, "h", "w"], "size": [2]}
         ),
         (
             GivenShapes({"pixel": (1, 3, 8, 8)}),
-            "--shape pixel: no input has this name; did you mean pixels?",
+            "--shape pixel: no such input (did you mean pixels?)",
         ),
         (
             GivenShapes({"image": (1, 3, 8, 8)}),
-            "--shape image: no input has this name; there are pixels, size",
+            "--shape image: no such input; choose from pixels, size",
         ),
         (
             GivenShapes(dims={"height": 8}),
-            "--dim height: no open dimension has this name; there are h, n, w",
+            "--dim height: no such open dimension; choose from h, n, w",
         ),
         (
             GivenShapes({"pixels": (3, 8, 8)}),
@@ -111,5 +111,5 @@ def test_a_shape_contradicts_itself_where_one_name_has_two_extents():
 def test_open_extents_without_a_name_can_be_given_by_shape_alone():
     with pytest.raises(ValueError, match=r"has the shape 1x\?x4; give it with --shape x=1x64x4$"):
         AS_IN_FILE.settle({"x": [1, "", 4]})
-    with pytest.raises(ValueError, match=r"^--dim h: no open dimension has this name$"):
+    with pytest.raises(ValueError, match=r"^--dim h: no such open dimension$"):
         GivenShapes(dims={"h": 2}).settle({"x": [1, "", 4]})

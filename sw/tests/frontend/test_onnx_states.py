@@ -83,8 +83,8 @@ def test_outputs_that_are_states_are_outputs_only_if_there_is_no_other():
 @pytest.mark.parametrize(
     ("states", "message"),
     [
-        (("y0=held",), r"there is no output 'y0' that could be a state; there are "),
-        (("{last}=hold",), "there is no input 'hold' that could be a state; did you mean 'held'?"),
+        (("y0=held",), "y0: no such output that could be a state; choose from "),
+        (("{last}=hold",), r"hold: no such input that could be a state \(did you mean held\?\)"),
         (("{y}=held",), r"is float32 \[1, 6, 1, 4\], and input 'held' is float32 \[1, 8, 2, 4\]"),
         (("{last}=held", "{last}=held"), "input 'held' can be one state, not two"),
     ],

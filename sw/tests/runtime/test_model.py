@@ -164,7 +164,7 @@ def test_a_runner_takes_a_device_that_is_there(digits):
     )
     with pytest.raises(ValueError, match=r"configuration hash"):
         model.run(images[:1], GoldenDevice(Config(array_size=8)))
-    with pytest.raises(ValueError, match=r"^There is no device 'abacus'"):
+    with pytest.raises(ValueError, match=r"^abacus: no such device"):
         model.run(images[:1], "abacus")
 
 

@@ -109,7 +109,7 @@ def test_a_product_tells_what_it_took():
         ({"scale": "x"}, "scale: must be floats, not <U1"),
         ({"scale": 1, "config": "4x4,roundings=ruy"}, "scale: needs a machine that rounds float32"),
         ({"order": "any"}, "order: must be one of fast, document, not 'any'"),
-        ({"device": "none"}, "There is no device 'none'"),
+        ({"device": "none"}, "none: no such device"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):

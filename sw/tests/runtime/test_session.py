@@ -110,7 +110,7 @@ def test_small_dram_is_refused(program):
 
 
 def test_unknown_device_is_named(program):
-    with pytest.raises(ValueError, match=r"^There is no device 'abacus'; installed are \["):
+    with pytest.raises(ValueError, match=r"^abacus: no such device; choose from golden, "):
         Session(program, "abacus")
 
 

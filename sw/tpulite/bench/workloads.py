@@ -16,6 +16,7 @@ from tpulite.bench.models import (
     make_model,
 )
 from tpulite.bench.workload import MakeWorkload, Outcome, Run
+from tpulite.near import no_such
 from tpulite.runtime.device import Device
 
 __all__ = ["EVERY", "LARGE", "WORKLOADS", "find_workload", "parse_workload"]
@@ -103,5 +104,4 @@ def find_workload(name: str) -> MakeWorkload:
     if name in _NAMED:
         return _NAMED[name]
     layers = ("gemm_MxKxN", "conv3x3_HxWxC_to_N", "dwconv3x3_HxWxC_xCOUNT", "affine_HxWxC")
-    known = ", ".join((*layers, *_NAMED))
-    raise ValueError(f"Workload must be one of {known}, not {name!r}")
+    raise ValueError(no_such("workload", name, (*layers, *_NAMED)))

@@ -12,6 +12,7 @@ from rich.table import Table
 from tpulite.cache import cache_home
 from tpulite.cli.common import is_stdout, json_option, save_json
 from tpulite.cli.help import command
+from tpulite.near import no_such
 from tpulite.needs import Need, machine_needs
 
 __all__ = ["doctor"]
@@ -28,7 +29,7 @@ def doctor(parts: tuple[str, ...], json_path: Path | None) -> None:
     """
     needs = {_short(need): need for need in machine_needs()}
     if unknown := [part for part in parts if part not in needs]:
-        raise ValueError(f"{unknown[0]} is no part of tpulite; there are {', '.join(needs)}")
+        raise ValueError(no_such("part of tpulite", unknown[0], needs))
     save_json(json_path, [asdict(need) for need in needs.values()])
     if not is_stdout(json_path):
         console = Console()

@@ -15,6 +15,7 @@ from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
+from tpulite.near import no_such
 from tpulite.runtime.model import Model
 
 __all__ = ["Dumps", "dump_options"]
@@ -74,7 +75,7 @@ class Dumps:
         self._folder = folder
         for name in self.stages:
             if name not in STAGES:
-                raise click.UsageError(f"--dump must be some of {', '.join(STAGES)}, not {name!r}.")
+                raise click.UsageError(f"--dump {no_such('stage', name, STAGES)}")
         self._values: dict[tuple[int, str], object] = {}
 
     def __call__(self, part: int, stage: str, value: object) -> None:

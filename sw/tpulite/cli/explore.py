@@ -29,6 +29,7 @@ from tpulite.explore.study import Study
 from tpulite.explore.table import chip_table, points_table, reasons, rows_of
 from tpulite.frontend.files import network_name
 from tpulite.graph.layers import LayerGraph
+from tpulite.near import no_such
 from tpulite.needs import require_package
 from tpulite.runtime.compile_cache import compiler_key
 from tpulite.runtime.device import require_device
@@ -44,7 +45,7 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     names = tuple(text.split(","))
     for name in names:
         if name not in OBJECTIVES:
-            raise ValueError(f"Objective must be one of {', '.join(OBJECTIVES)}, not {name!r}")
+            raise ValueError(no_such("objective", name, OBJECTIVES))
     if len(set(names)) < len(names):
         raise ValueError(f"--objective {text} names one twice")
     return names

@@ -12,7 +12,7 @@ from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import InputReader
 from tpulite.cli.layout import LayoutChoices, layout_options
 from tpulite.cli.options import Choices, compiler_options
-from tpulite.cli.paths import FOLDER, NETWORK, PATH
+from tpulite.cli.paths import DATA, FOLDER, NETWORK
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.export import (
     Sizes,
@@ -37,7 +37,7 @@ __all__ = ["export"]
     "--input",
     "source",
     group=Topic.INPUT,
-    type=PATH,
+    type=DATA,
     help="Reference inputs, as of run; else random ones.",
 )
 @seed_option

@@ -11,6 +11,7 @@ from tpulite.cli.help import command, option
 from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS, named_config
 from tpulite.frontend.files import network_name
+from tpulite.near import which_file
 from tpulite.parts import SIZES
 from tpulite.program import Program
 from tpulite.report import report_programs
@@ -73,15 +74,17 @@ def _product_lines(program: Program) -> list[str]:
 
 
 @command()
-@click.argument("file", type=PATH, required=False, metavar="[FILE|CONFIG]")
+@click.argument("file", type=click.Path(path_type=Path), required=False, metavar="[FILE|CONFIG]")
 def info(file: Path | None) -> None:
     """Print what a compiled file or a configuration is; else all configurations, and devices.
 
     Networks that are not compiled are shown by inspect.
     """
     if file is not None:
-        named = not file.exists() and str(file).split(",")[0] in CONFIGS
-        click.echo(_machine(str(file)) if named else _contents(file))
+        if not file.exists() and str(file).split(",")[0] not in CONFIGS:
+            hint = which_file(file, CONFIGS)
+            raise ValueError(f"{file}: no such file or configuration{hint}")
+        click.echo(_contents(file) if file.exists() else _machine(str(file)))
         return
     click.echo(f"tpulite {version('tpulite')}")
     for name in CONFIGS:

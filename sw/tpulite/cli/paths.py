@@ -7,11 +7,20 @@ from typing import Any
 
 import click
 
+from tpulite.near import which_file
 from tpulite.zoo import find_data, find_network
 
 __all__ = ["DATA", "FOLDER", "NETWORK", "OUTPUT", "PATH"]
 
-PATH = click.Path(path_type=Path)
+
+class _Existing(click.Path):
+    """A file or folder to read, which must be there."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.exists():
+            raise ValueError(f"{path}: {os.strerror(errno.ENOENT)}{which_file(path)}")
+        return path
 
 
 class _Network(click.Path):
@@ -63,3 +72,5 @@ FOLDER = _Folder(path_type=Path)
 NETWORK = _Network(path_type=Path)
 
 OUTPUT = _Output(path_type=Path)
+
+PATH = _Existing(path_type=Path)

@@ -13,6 +13,7 @@ from tpulite.cli.common import is_stdout, json_option, save_json
 from tpulite.cli.help import command, option
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
+from tpulite.near import no_such
 from tpulite.regress.jobs import JOBS
 from tpulite.regress.regression import Outcome, run_regression, seed_ranges
 from tpulite.regress.seeds import jobs_identity, run_seeds, smallest_case
@@ -27,7 +28,7 @@ def _jobs(context: click.Context, parameter: click.Parameter, text: str) -> tupl
     names = tuple(JOBS) if text == "all" else tuple(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in JOBS:
-            raise ValueError(f"Job must be one of {', '.join(JOBS)}, not {name!r}")
+            raise ValueError(no_such("job", name, JOBS))
     return names
 
 

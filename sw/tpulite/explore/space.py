@@ -10,6 +10,7 @@ from typing import Any
 from tpulite.arch.config import Config
 from tpulite.arch.memory import MemoryTiming
 from tpulite.configs import read_field
+from tpulite.near import no_such
 
 __all__ = ["Axis", "Space", "read_axes"]
 
@@ -118,8 +119,10 @@ def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
     for text in texts:
         name, equals, rest = text.partition("=")
         known = [*(field.name for field in fields(Config)), *_MEMORY]
-        if not equals or name not in known:
+        if not equals:
             raise ValueError(f"{text!r} must be FIELD=VALUES; fields are {', '.join(known)}")
+        if name not in known:
+            raise ValueError(no_such("field of a configuration", name, known))
         if name in [axis.field for axis in axes]:
             raise ValueError(f"{name} is varied twice")
         values = tuple(value for part in rest.split(",") for value in _read(name, part))

@@ -1,6 +1,5 @@
 """Networks without their beginning or end: from some tensors of a file to others."""
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ from tpulite.frontend.onnx.signs import AS_UINT8
 from tpulite.frontend.tflite.cut import cut_tflite
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.graph.graph import Graph
+from tpulite.near import no_such
 from tpulite.needs import require_package
 
 __all__ = ["cut_graph"]
@@ -118,9 +118,7 @@ def _resolve(asked: Sequence[str], known: Collection[str], nodes: Mapping[str, s
         for name in [text] if text in known else text.split(","):
             tensor = name if name in known else nodes.get(name, "")
             if tensor not in known:
-                near = difflib.get_close_matches(name, sorted({*known, *nodes}), 1, 0.5)
-                advice = f"; did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"there is no tensor or node {name!r} to cut at{advice}")
+                raise ValueError(no_such("tensor or node", name, sorted({*known, *nodes})))
             found[tensor] = None
     return list(found)
 

@@ -1,8 +1,9 @@
 """Extents that a file leaves open: the user gives them, and an open batch is 1."""
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from tpulite.near import no_such
 
 __all__ = ["AS_IN_FILE", "GivenShapes", "Open", "shape_text"]
 
@@ -75,9 +76,7 @@ class GivenShapes:
         ):
             for name in given:
                 if name not in there:
-                    raise ValueError(
-                        f"{option} {name}: no {what} has this name{_near(name, there)}"
-                    )
+                    raise ValueError(f"{option} {no_such(what, name, sorted(there))}")
 
     def _bound(
         self,
@@ -145,10 +144,3 @@ def shape_text(shape: Iterable[int | str]) -> str:
 
 def _names(extents: Open) -> set[str]:
     return {each for each in extents if isinstance(each, str) and each}
-
-
-def _near(name: str, there: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(there), 1, 0.5)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(sorted(there))}" if there else ""

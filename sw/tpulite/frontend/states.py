@@ -1,6 +1,5 @@
 """Networks whose outputs are their inputs in the next run."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, State
 from tpulite.graph.passes.rewrite import same_meaning
+from tpulite.near import no_such
 
 __all__ = ["with_states"]
 
@@ -56,6 +56,4 @@ def with_states(graph: Graph, pairs: Sequence[tuple[str, str]]) -> Graph:
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1, 0.5)
-        advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise ValueError(f"there is no {what} {name!r} that could be a state; {advice}")
+        raise ValueError(no_such(f"{what} that could be a state", name, known))

@@ -12,6 +12,7 @@ import numpy as np
 
 from tpulite.compiler.bind import LayerPlan, RangeProgram, Shape
 from tpulite.compiler.bind.network import Network
+from tpulite.near import no_such
 
 __all__ = ["Axis", "StrategyMap", "choice_name", "draw_maps"]
 
@@ -252,7 +253,7 @@ def _number_of(program: RangeProgram, layer: str | None, largest: dict[str, int]
         costs = [each.strategy.cycles for each in program.plan(**largest).layers]
         return costs.index(max(costs))
     if layer not in names:
-        raise ValueError(f"{layer!r} is no layer of {program.layers.name!r}: {', '.join(names)}")
+        raise ValueError(no_such(f"layer of {program.layers.name}", layer, names))
     return names.index(layer)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
+from tpulite.near import no_such
 from tpulite.needs import install_command
 
 __all__ = [
@@ -128,7 +129,7 @@ def require_device(name: str) -> None:
         If no installed package provides it, or a package that it imports is missing.
     """
     if (kind := name.partition(":")[0]) not in device_names():
-        raise ValueError(f"There is no device {kind!r}; installed are {device_names()}")
+        raise ValueError(no_such("device", kind, device_names()))
     _maker(kind)
 
 
