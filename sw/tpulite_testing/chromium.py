@@ -65,6 +65,16 @@ class Page:
         turn = {"deltaX": 0, "deltaY": wheel} if wheel else {}
         await self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **turn)
 
+    async def click(self, element: str) -> None:
+        """Click into the middle of the first element with a CSS selector, once it is in view."""
+        found = f"document.querySelector({json.dumps(element)})"
+        await self.evaluate(f"{found}.scrollIntoView({{block: 'center'}})")
+        box = f"(box => [box.x + box.width / 2, box.y + box.height / 2])({found}"
+        x, y = await self.evaluate(f"{box}.getBoundingClientRect())")
+        for kind in ("mousePressed", "mouseReleased"):
+            button = {"button": "left", "clickCount": 1}
+            await self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **button)
+
     async def picture(self) -> bytes:
         """Return what is to be seen as PNG."""
         return base64.b64decode((await self.send("Page.captureScreenshot"))["data"])

@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from tpulite.cli.main import COMMANDS
-from tpulite.models import CNN_DIGITS
+from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.needs import install_command
 from tpulite.runtime.model import Model
+from tpulite_testing.page_reader import ReadPage
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -49,7 +50,7 @@ def test_pages_of_compile_and_compare_say_how(tpulite, tmp_path):
     code, out, err = tpulite(*words)
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert (code, err) == (0, "") and out.splitlines()[1] in page
-    assert "rolling=False" in page and "conv" in page and "live activation" in page
+    assert "rolling=False" in page and "conv" in page and "Live ranges" in page
     for exact, verdict in (("litert-xnnpack", "same"), ("litert-ref", "differ")):
         words = ("--oracle", "litert-xnnpack", "--exact", exact, "--limit", 3, "--html", "d.html")
         code, out, err = tpulite("compare", CNN_DIGITS, *words)
@@ -59,11 +60,13 @@ def test_pages_of_compile_and_compare_say_how(tpulite, tmp_path):
 
 
 def test_a_missing_extra_is_told_before_work_begins(tpulite, tmp_path, monkeypatch):
-    for option, package, extra in (("--html", "bokeh", "report"), ("--trace", "perfetto", "trace")):
+    needs = (("--html", "fast_sugiyama", "report"), ("--trace", "perfetto", "trace"))
+    for option, package, extra in needs:
         monkeypatch.setitem(sys.modules, package, None)
         code, out, err = tpulite("profile", CNN_DIGITS, option, "file")
         assert (code, out) == (2, "") and err.count("\n") == 1
-        assert f"{option} needs: {install_command(extra)}\n" in err and f"'{package}" in err
+        assert f"{option} needs: {install_command(extra)}\n" in err
+        assert f"'{package.replace('_', '-')}" in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,13 +120,28 @@ def test_layers_with_the_same_advice_share_a_sentence(tpulite):
 
 
 def test_run_shows_the_same_as_profile(tpulite, tmp_path):
-    pytest.importorskip("bokeh")
+    pytest.importorskip("fast_sugiyama")
     pytest.importorskip("perfetto")
     assert tpulite("profile", CNN_DIGITS, "--trace", "a.pftrace")[0] == 0
     code, _, err = tpulite("run", CNN_DIGITS, "--trace", "b.pftrace", "--html", "b.html")
     assert (code, err) == (0, "")
     assert (tmp_path / "a.pftrace").read_bytes() == (tmp_path / "b.pftrace").read_bytes()
     assert "cnn_digits" in (tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+def test_the_page_of_run_shows_the_input_and_the_classes(tpulite, tmp_path):
+    words = ("--input", "digits", "--limit", 2, "--mhz", 50, "--html", "run.html")
+    assert tpulite("run", MLP_DIGITS, *words, "--json", "run.json")[0] == 0
+    page = ReadPage.of(tmp_path / "run.html")
+    told = json.loads((tmp_path / "run.json").read_text())["answers"]
+    for shown, each, label in zip(page.one("answers"), told, (2, 5), strict=True):
+        (output,), (expected,), (picture,) = shown["outputs"], each["outputs"], shown["pictures"]
+        assert (shown["name"], shown["expected"]) == (each["input"], f"right: class {label}")
+        assert picture["url"].startswith("data:image/png") and picture["shape"] == "1x256"
+        assert output["top"] == [
+            {"label": f"class {x['class']}", "value": x["value"]} for x in expected["top"]
+        ]
+    assert page.mhz == 50 and "ms on the accelerator at 50 MHz" in page.text
 
 
 def test_an_interruption_is_one_line(tpulite, monkeypatch):

@@ -1,21 +1,17 @@
-"""The page of a study, read again with Bokeh, and looked at in a browser."""
+"""The page of a study, read again, and looked at in a browser."""
 
 import asyncio
-import json
-import re
-from html import unescape
 from pathlib import Path
 
 import pytest
-from bokeh.document import Document
-from bokeh.models import ColumnDataSource, Div
 
 from tpulite.arch.config import Config
 from tpulite.explore.limits import Limits
 from tpulite.explore.measure import Counts, Outcome
-from tpulite.explore.page import write_study
+from tpulite.explore.page import Shown, write_study
 from tpulite.explore.point import Point, pareto
 from tpulite_testing.chromium import CHROMIUM, open_page
+from tpulite_testing.page_reader import ReadPage
 
 OBJECTIVES = ("cycles", "area", "buffer")
 
@@ -40,27 +36,38 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("study") / "study.html"
     limits = Limits(max_lut=60_000)
     best = pareto([x for x in POINTS if not limits.broken(x)], OBJECTIVES)
-    write_study(path, POINTS, best, limits, OBJECTIVES, "take <this> one")
+    write_study(path, Shown(POINTS, best, limits, OBJECTIVES, "take <this> one"))
     return path
 
 
 def test_a_page_has_every_point_and_loads_nothing(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    (record,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S)
-    assert not re.search(r"https?://", record) and not re.search(
-        r"<(script|link)[^>]+(src|href)=", text
-    )
-    (each,) = json.loads(unescape(record)).values()
-    document = Document.from_json(each)
-    (head,) = document.select({"type": Div, "name": "head"})
-    assert "n&lt;t" in head.text and "take &lt;this&gt; one" in head.text
-    sources = {x.name: dict(x.data) for x in document.select({"type": ColumnDataSource})}
-    assert list(sources["points"]["is"]) == [
-        *("best", "best", "beaten", "more than 60,000 LUT", "array_size must be another")
+    page = ReadPage.of(path)
+    assert page.references == [] and "n<t" in page.text and "take <this> one" in page.text
+    assert page.column("") == [
+        *("Pareto front", "Pareto front", "dominated"),
+        *("more than 60,000 LUT", "array_size must be another"),
     ]
-    assert list(sources["points"]["cycles"]) == [9000, 3000, 3100, 900, None]
-    assert list(sources["cycles by area: best"]["y"]) == [9000, 3000]
-    assert list(sources["cycles by buffer: exceeds a limit"]["y"]) == [900]
+    assert page.column("cycles of a run") == [9000, 3000, 3100, 900, None]
+    first, second = page.all("scatter")
+    front = [x["y"] for x in first["points"] if x["kind"] == "Pareto front"]
+    assert front == [9000, 3000]
+    (excluded,) = (x for x in second["points"] if x["kind"] == "exceeds a limit")
+    assert excluded["y"] == 900
+    assert dict(page.items["1"]["facts"])["cycles of n<t"] == "3,000"
+
+
+def test_the_line_is_the_front_of_the_two_objectives_of_a_figure(path: Path) -> None:
+    for data, other in zip(ReadPage.of(path).all("scatter"), OBJECTIVES[1:], strict=True):
+        (line,) = data["lines"]
+        assert line["points"] == [
+            [POINTS[i].objective(other), POINTS[i].objective("cycles")] for i in (0, 1)
+        ]
+
+
+def test_an_axis_is_logarithmic_if_its_values_are_far_apart(path: Path) -> None:
+    across, up = ReadPage.of(path).all("scatter")[0]["axes"]
+    assert up["log"] and up["title"] == "cycles of a run, log scale"
+    assert not across["log"] and across["title"] == "area, LUT (estimate)"
 
 
 @pytest.mark.pages
@@ -68,8 +75,9 @@ def test_a_page_has_every_point_and_loads_nothing(path: Path) -> None:
 def test_a_browser_draws_it(path: Path, tmp_path: Path) -> None:
     async def look() -> list[dict]:
         async with open_page(path, tmp_path) as page:
-            await page.until("window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle")
-            assert await page.picture()
+            await page.until("document.querySelectorAll('circle').length == 8")
+            await page.click("circle[data-key='1']")
+            await page.until("document.getElementById('panel').innerText.includes('3,000')")
             return page.events
 
     events = asyncio.run(asyncio.wait_for(look(), timeout=240))

@@ -1,4 +1,4 @@
-"""The page in a browser: it draws, zooms and tells what is below the mouse."""
+"""The page in a browser: it draws, finds, zooms, and shows the details of what is clicked."""
 
 import asyncio
 import json
@@ -12,12 +12,11 @@ import pytest
 from PIL import Image, ImageColor
 
 from tpulite.models import CNN_DIGITS
-from tpulite.report.html import write_comparison, write_page
-from tpulite.report.html.style import COLORS, WHERE, layer_color, lighten
+from tpulite.report.html import Head, Report, write_comparison, write_page
 from tpulite.report.network_graph import NetworkGraph
+from tpulite.report.operator_details import describe_operators
 from tpulite.report.profile import profile_model
 from tpulite.report.speed import Speed
-from tpulite.report.spending import Cause
 from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import Comparison
@@ -28,86 +27,16 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing (Debian: chromium)"),
 ]
 
-IDLE = "window.Bokeh && Bokeh.documents.length && Bokeh.documents[0].is_idle"
-COMMANDS = "Bokeh.documents[0].get_model_by_name('commands')"
-VIEW = """
-(() => {
-    const found = [];
-    const walk = view => {
-        const names = (view.model.renderers ?? []).map(x => x.data_source?.name);
-        if (view.model.type == "Figure" && names.includes("commands")) found.push(view);
-        (view.child_views ?? []).forEach(walk);
-    };
-    Object.values(Bokeh.index).forEach(walk);
-    return found[0];
-})()
+DRAWN = "document.querySelector('.figure') || document.querySelector('.network')?.viewBox.baseVal"
+PANEL = "document.getElementById('panel').innerText"
+TIP = "document.getElementById('tip').innerText"
+ROWS = "[...document.querySelectorAll('table.data tbody tr:not([hidden])')].map(x => x.innerText)"
+BOX = "document.querySelector('.network').viewBox.baseVal"
+TICKS = """
+[...document.querySelectorAll("[data-view='timeline'] .axes text[text-anchor=middle]")]
+    .map(x => x.textContent)
 """
-"""The timeline."""
-
-MIDDLE = f"""
-(view => {{
-    const box = view.canvas_view.el.getBoundingClientRect(), frame = view.frame.bbox;
-    return [box.left + frame.left + frame.width / 2, box.top + frame.top + frame.height * 0.625];
-}})({VIEW})
-"""
-"""The middle of the track of the MXU, which is the third of four."""
-
-GRAPH = "Bokeh.documents[0].get_model_by_name('graph')"
-FIGURE = """
-(() => {
-    const find = view => [view, ...(view.child_views ?? []).flatMap(find)];
-    const views = Object.values(Bokeh.index).flatMap(find);
-    return views.find(view => view.model.name == "drawing");
-})()
-"""
-BOX = f"""
-(view => {{
-    const frame = view.canvas_view.el.getBoundingClientRect(), data = {GRAPH}.data;
-    const {{x_scale, y_scale}} = view.frame;
-    return [frame.left + x_scale.compute(data.x[1]), frame.top + y_scale.compute(data.y[1])];
-}})({FIGURE})
-"""
-"""The middle of the first operator."""
-
-TIPS = """
-(() => {
-    const all = root => [...root.querySelectorAll("*")].flatMap(
-        x => [x, ...(x.shadowRoot ? all(x.shadowRoot) : [])]);
-    return all(document).filter(x => x.className == "bk-tooltip-content").map(x => x.innerText);
-})()
-"""
-"""What is said below the mouse."""
-
-SCALE = f"(range => range.end - range.start)({FIGURE}.model.y_range)"
-LETTERS = f"""
-{FIGURE}.model.renderers.map(x => parseFloat(x.glyph?.text_font_size?.value)).filter(x => x)[0]
-"""
-
-RANGE = f"(range => [range.start, range.end])({VIEW}.model.x_range)"
-
-
-async def use_timeline(page: Page, cycles: int) -> None:
-    assert await page.evaluate(RANGE) == [0, cycles]
-    x, y = await page.evaluate(MIDDLE)
-    await page.mouse("mouseMoved", x, y)
-    await page.mouse("mouseMoved", x + 1, y)
-    await page.until(f"{COMMANDS}.inspected.indices.length")
-    await page.mouse("mouseWheel", x, y, wheel=-300)
-    await page.until(f"{RANGE}[0] > 0")
-    start, end = await page.evaluate(RANGE)
-    assert 0 < start < cycles / 2 < end < cycles
-
-
-async def use_drawing(page: Page, said: str) -> None:
-    x, y = await page.evaluate(BOX)
-    await page.mouse("mouseMoved", x, y)
-    await page.mouse("mouseMoved", x + 1, y)
-    await page.until(f"{TIPS}.some(text => text.includes({json.dumps(said)}))")
-    before, letters = await page.evaluate(SCALE), await page.evaluate(LETTERS)
-    await page.mouse("mouseWheel", x, y, wheel=-300)
-    await page.until(f"{SCALE} < {before}")
-    after = await page.evaluate(SCALE)
-    assert await page.evaluate(LETTERS) == pytest.approx(letters * before / after, rel=0.02)
+MULTIPLIERS, VECTOR, DRAM = "#2e9e5b", "#9b5fc0", "#f0a03c"
 
 
 def visit(path: Path, folder: Path, use: Callable[[Page], Coroutine]) -> np.ndarray:
@@ -115,15 +44,14 @@ def visit(path: Path, folder: Path, use: Callable[[Page], Coroutine]) -> np.ndar
 
     async def look() -> tuple[bytes, list[dict]]:
         async with open_page(path, folder) as page:
-            await page.until(IDLE)
+            await page.until(DRAWN)
             picture = await page.picture()
             await use(page)
             return picture, page.events
 
     picture, events = asyncio.run(asyncio.wait_for(look(), timeout=240))
-    said = [x["params"]["type"] for x in events if x["method"] == "Runtime.consoleAPICalled"]
-    assert set(said) <= {"log", "info"}
-    assert not {"Runtime.exceptionThrown", "Log.entryAdded"} & {x["method"] for x in events}
+    methods = {x["method"] for x in events}
+    assert not {"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"} & methods
     urls = [
         x["params"]["request"]["url"] for x in events if x["method"] == "Network.requestWillBeSent"
     ]
@@ -131,19 +59,85 @@ def visit(path: Path, folder: Path, use: Callable[[Page], Coroutine]) -> np.ndar
     return np.asarray(Image.open(BytesIO(picture)).convert("RGB"))
 
 
-def test_the_page_draws_zooms_and_tells_what_is_below_the_mouse(tmp_path: Path) -> None:
+async def search(page: Page, text: str) -> None:
+    await page.evaluate(
+        "(field => {field.value = " + json.dumps(text) + "; "
+        "field.dispatchEvent(new Event('input'))})(document.getElementById('search'))"
+    )
+
+
+async def use_panel(page: Page, model: Model, cycles: int) -> None:
+    """Click on the first convolution: its details are those of the file and of the run."""
+    node = model.graph.nodes[0]
+    weight = model.graph.tensors[node.inputs[1]]
+    assert weight.data is not None
+    await page.click(f"tr[data-key={json.dumps(node.name)}]")
+    await page.until(f"{PANEL}.includes({json.dumps(node.source)})")
+    said = (await page.evaluate(PANEL)).replace("\t", " ")
+    milliseconds = f"{cycles / 100 / 1e3:.4g} ms"
+    for text in (
+        *(
+            node.name,
+            weight.name,
+            "on the accelerator",
+            milliseconds,
+            f"{weight.data.size:,} values",
+        ),
+        f"stride {node['stride'][0]}, {node['stride'][1]}",
+    ):
+        assert text in said, text
+    assert await page.evaluate("document.querySelectorAll('#panel figure rect').length") > 10
+    await page.click("#panel button")
+    await page.until("document.getElementById('panel').hidden")
+
+
+async def use_search(page: Page, model: Model) -> None:
+    """Search narrows the table, also by the name of a tensor, and dims other operators."""
+    rows = len(await page.evaluate(ROWS))
+    node = model.graph.nodes[-1]
+    await search(page, node.outputs[0])
+    (row,) = await page.evaluate(ROWS)
+    assert node.name in row
+    dim = "document.querySelectorAll('.box.dim').length"
+    assert await page.evaluate(dim) == len(model.graph.nodes) + 1
+    await search(page, "")
+    assert len(await page.evaluate(ROWS)) == rows and await page.evaluate(dim) == 0
+
+
+async def use_time(page: Page, cycles: int) -> None:
+    """The axis is in ms, and a click on the button makes it cycles; zooming narrows it."""
+    assert await page.evaluate("page.mhz") == 100
+    ticks = await page.evaluate(TICKS)
+    assert ticks[-1] == "ms"
+    last = cycles / 100 / 1e3
+    step = float(ticks[1]) - float(ticks[0])
+    assert last - step < float(ticks[-2]) <= last
+    await page.click("#unit")
+    ticks = [x.replace(",", "") for x in await page.evaluate(TICKS)]
+    assert ticks[-1] == "cycles"
+    assert cycles - (int(ticks[1]) - int(ticks[0])) < int(ticks[-2]) <= cycles
+    await page.click("[data-view='timeline'] [title='Zoom in']")
+    start, end = await page.evaluate("[inView.start, inView.end]")
+    assert (start, end) == (cycles / 4, cycles * 3 / 4)
+
+
+def test_the_page_draws_finds_zooms_and_shows_details(tmp_path: Path) -> None:
     model, path = Model.load(CNN_DIGITS), tmp_path / "report.html"
     profile, network = profile_model(model), NetworkGraph.of(model.plan.placed)
-    write_page(path, profile, Speed(profile.cycles), network, {})
+    details = describe_operators(model.plan.placed.graph)
+    write_page(path, Report("profile", profile, Speed(profile.cycles, 1, 100), network, details))
+    (first,) = (x for x in profile.layers if x.name == model.graph.nodes[0].name)
 
     async def use(page: Page) -> None:
-        await use_drawing(page, model.graph.nodes[0].name)
-        await use_timeline(page, profile.cycles)
+        await use_panel(page, model, first.cycles)
+        await use_search(page, model)
+        await use_time(page, profile.cycles)
+        height = await page.evaluate(f"{BOX}.height")
+        await page.click("[data-view='network'] [title='Zoom in']")
+        assert await page.evaluate(f"{BOX}.height") < height
 
     pixels = visit(path, tmp_path / "user", use)
-    drawn = [lighten(WHERE[x]) for x in ("MXU", "VPU")]
-    charts = (COLORS[Cause.MULTIPLIERS], COLORS[Cause.DRAM], layer_color(0), layer_color(1))
-    for color in (*drawn, *charts):
+    for color in (MULTIPLIERS, VECTOR, DRAM):
         assert (pixels == ImageColor.getrgb(color)).all(axis=2).sum() > 100, color
 
 
@@ -153,16 +147,17 @@ def test_a_comparison_shows_what_differs_first(tmp_path: Path) -> None:
     same, *others = [TensorDifference(x, x, 9, 0, 0.0, None) for x in names]
     wrong = replace(others[-1], different=2, beyond=2, largest=3.0, first=(0, 7))
     comparison = Comparison("net", 1, (same, *others[1:-1], wrong))
-    write_comparison(path, comparison, NetworkGraph.of(model.plan.placed), {"inputs": "<none>"})
+    head = Head("net", "compare", facts={"inputs": "<none>"})
+    write_comparison(path, comparison, NetworkGraph.of(model.plan.placed), {}, head)
 
     async def use(page: Page) -> None:
-        await use_drawing(page, same.name)
-        lines, thick = [await page.evaluate(f"{GRAPH}.data.{x}") for x in ("line", "thick")]
+        boxes = await page.evaluate("page.views[0].boxes")
+        lines = [box["line"] for box in boxes]
         assert lines == ["", "same", "", *["same"] * (len(names) - 3), "2 differ", ""]
-        assert [thick[i] > 1 for i in range(len(thick))] == [x == "2 differ" for x in lines]
-        rows = await page.evaluate(f"{GRAPH.replace('graph', 'tensors')}.data")
-        assert rows["different"] == [0] * (len(names) - 2) + [2] and rows["first"][-1] == "[0, 7]"
+        assert [box["alarm"] for box in boxes] == [line == "2 differ" for line in lines]
+        row = (await page.evaluate(ROWS))[-1].split("\t")
+        assert row[4] == "2" and "[0, 7]" in row
+        await page.click(f"tr[data-key={json.dumps(names[-1])}]")
+        await page.until(f"{PANEL}.includes('2 of 9 elements differ, by 3')")
 
-    pixels = visit(path, tmp_path / "user", use)
-    for color in ("#2e9e5b", "#9a9a9a"):
-        assert (pixels == ImageColor.getrgb(lighten(color))).all(axis=2).sum() > 100, color
+    visit(path, tmp_path / "user", use)

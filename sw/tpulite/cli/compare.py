@@ -17,9 +17,10 @@ from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, 
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, plan_options
-from tpulite.cli.views import facts_of, page_option
+from tpulite.cli.views import page_head, page_option
 from tpulite.report.html import write_comparison
 from tpulite.report.network_graph import NetworkGraph
+from tpulite.report.operator_details import describe_operators
 from tpulite.runtime.model_compare import Comparing, Comparison, compare_device, compare_model
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.oracles import ORACLES, open_oracle, oracle_package
@@ -133,10 +134,15 @@ def _write_page(path: Path, compared: Comparison, report: CompareReport) -> None
         "inputs": f"{'; '.join(report.inputs.remarks) or compared.inputs}: "
         f"{len(compared.tensors)} tensors, {compared.elements:,} elements",
         "device": report.device,
-        **facts_of(model),
     }
-    network = NetworkGraph.of(model.plan.placed)
-    write_whole(path, partial(write_comparison, comparison=compared, network=network, facts=facts))
+    save = partial(
+        write_comparison,
+        comparison=compared,
+        network=NetworkGraph.of(model.plan.placed),
+        details=describe_operators(model.plan.placed.graph),
+        head=page_head(model, compared.network, facts),
+    )
+    write_whole(path, save)
 
 
 def _name(oracle: str) -> str:

@@ -21,6 +21,7 @@ from tpulite.explore.chip import count_on_chip
 from tpulite.explore.energy import TABLES
 from tpulite.explore.limits import Limits, answer
 from tpulite.explore.measure import measure
+from tpulite.explore.page import Shown, write_study
 from tpulite.explore.point import OBJECTIVES, pareto
 from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
@@ -170,10 +171,8 @@ def explore(  # noqa: PLR0913 - options of the command
     first = sorted(best, key=lambda point: point.objective(objectives[0]))[: simulated or 0]
     counted = list(count_on_chip(parts, first, choices.options()))
     if html is not None:
-        from tpulite.explore.page import write_study  # Bokeh takes a second to import
-
-        page = partial(write_study, points=points, best=best, limits=limits)
-        write_whole(html, partial(page, objectives=objectives, said=said))
+        study_page = Shown(points, best, limits, objectives, said)
+        write_whole(html, partial(write_study, study=study_page))
     if csv_path is not None:
         save_csv(csv_path, rows_of(points, best, limits))
     numbers = {id(point): number for number, point in enumerate(points)}

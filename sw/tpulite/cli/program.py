@@ -21,6 +21,7 @@ from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
+from tpulite.report.html import Answered
 from tpulite.report.profile import Profile, profile_run
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
@@ -123,7 +124,12 @@ def run_program(
     names = inputs.names[: len(each)]
     report = _Report(network_name(path), program, names, _run_all(program, each, choices), choices)
     if views:
-        views.save_program(report.profile or report.predicted, report.speed)
+        answers = [
+            Answered(name, values, report.answers(results))
+            for name, values, results in zip(names, each, report.results, strict=True)
+        ]
+        profile = report.profile or report.predicted
+        views.save_program(profile, report.speed, answers[:_ANSWERS])
     if csv_path is not None:
         save_csv(csv_path, report.layers)
     if output is not None:

@@ -1,6 +1,6 @@
 """What ``run`` says: answers, the account of cycles, and how fast it is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from tpulite.golden.timing import predict_cycles
 from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
 from tpulite.report.bounds import limit_cycles
+from tpulite.report.html import Answered
 from tpulite.report.profile import Profile, profile_runs
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
@@ -23,7 +24,7 @@ from tpulite.runtime.model_summary import host_lines
 __all__ = ["RunReport"]
 
 _ANSWERS = 10
-"""Inputs whose answers are printed; all are in the record."""
+"""Inputs whose answers are printed and on the page; all are in the record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,26 @@ class RunReport:
                 continue
             answers.append(answer(tensor, values, self.names, graph.classes))
         return answers
+
+    def answered(self, values: Mapping[str, np.ndarray]) -> list[Answered]:
+        """Return what a page shows: the first inputs, given all by name, and their answers."""
+        return [
+            Answered(
+                name,
+                {tensor: each[number] for tensor, each in values.items()},
+                self.answers(number),
+                self._verdict(number),
+            )
+            for number, name in enumerate(self.inputs[:_ANSWERS])
+        ]
+
+    def _verdict(self, number: int) -> str:
+        """Return in words whether an answer is right; nothing without labels."""
+        if self.labels is None:
+            return ""
+        expected, found = (int(x[number]) for x in (self.labels, self.results.classes))
+        name = self.names[expected] if self.names else f"class {expected}"
+        return f"right: {name}" if found == expected else f"wrong: by its label it is {name}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

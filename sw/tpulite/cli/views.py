@@ -1,6 +1,7 @@
 """The options ``--trace`` and ``--html``: a run to look at."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -16,15 +17,17 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.live_tensors import Grouped
 from tpulite.needs import require_package
 from tpulite.report import report_programs
-from tpulite.report.html import PACKAGES, write_page
+from tpulite.report.html import PACKAGES, Answered, Head, Report, write_page
+from tpulite.report.html.shell import machine_line
 from tpulite.report.network_graph import NetworkGraph
+from tpulite.report.operator_details import describe_operators
 from tpulite.report.perfetto_trace import write_trace
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_summary import host_lines
 
-__all__ = ["Views", "facts_of", "page_option", "view_options"]
+__all__ = ["Views", "page_head", "page_option", "view_options"]
 
 
 @dataclass(frozen=True)
@@ -51,34 +54,53 @@ class Views:
         profile: Profile,
         mhz: float | None,
         host_ms: float | None = None,
+        *,
         grouped: Sequence[Grouped] = (),
+        answers: Sequence[Answered] = (),
     ) -> None:
-        """Write them, each whole or not at all; ``grouped`` are live ranges for the page."""
+        """Write them, each whole or not at all.
+
+        Parameters
+        ----------
+        model : Model
+            The network, compiled.
+        profile : Profile
+            Its cycles.
+        mhz, host_ms : float, optional
+            Clock frequency in MHz, and milliseconds of an inference on the CPU.
+        grouped : sequence of Grouped
+            Live ranges, for the page.
+        answers : sequence of Answered
+            What came out of inputs, for the page.
+        """
         self._write_trace(profile, mhz)
         if self.html is not None:
-            network = NetworkGraph.of(model.plan.placed)
-            speed = Speed(profile.cycles, profile.batch, mhz, model.cpu_share, host_ms)
             facts = facts_of(model)
             for report in report_model(model, full=False, cache=True).values():
                 facts["a run"] = report.line()
-            save = partial(
-                write_page,
-                profile=profile,
-                speed=speed,
-                network=network,
-                facts=facts,
-                grouped=grouped,
+            page = Report(
+                _command(),
+                profile,
+                Speed(profile.cycles, profile.batch, mhz, model.cpu_share, host_ms),
+                NetworkGraph.of(model.plan.placed),
+                describe_operators(model.plan.placed.graph),
+                str(model.exactness),
+                facts,
+                grouped,
+                answers,
             )
-            write_whole(self.html, save)
+            write_whole(self.html, partial(write_page, report=page))
 
-    def save_program(self, profile: Profile, speed: Speed) -> None:
+    def save_program(
+        self, profile: Profile, speed: Speed, answers: Sequence[Answered] = ()
+    ) -> None:
         """Write those of a program that is no network's, each whole or not at all."""
         self._write_trace(profile, speed.mhz)
         if self.html is not None:
             programs = [run.program for run in profile.runs]
             facts = {"a run": report_programs(programs, cycles=False).line()}
-            save = partial(write_page, profile=profile, speed=speed, network=None, facts=facts)
-            write_whole(self.html, save)
+            report = Report(_command(), profile, speed, facts=facts, answers=answers)
+            write_whole(self.html, partial(write_page, report=report))
 
     def _write_trace(self, profile: Profile, mhz: float | None) -> None:
         if self.trace is not None:
@@ -127,13 +149,22 @@ def _needs(packages: tuple[str, ...], extra: str, option: str) -> Callable[..., 
     return check
 
 
+def page_head(model: Model, title: str, facts: Mapping[str, str]) -> Head:
+    """Return what a page says of a network first: machine, numerics, and facts."""
+    lines = [machine_line(model.config), f"numerics: {model.exactness}"]
+    return Head(title, _command(), lines, facts={**facts, **facts_of(model)})
+
+
 def facts_of(model: Model) -> dict[str, str]:
-    """Return what the head of a page says of whose bits a network has, and how it is compiled."""
+    """Return how a network is compiled, and what of it runs on the CPU."""
     default = vars(Options())
     chosen = [f"{k}={v}" for k, v in vars(model.options).items() if v != default[k]]
-    host = [line.removeprefix("host, ") for line in host_lines(model.summary())]
+    cpu = [re.sub(r"^[^,]*, ", "", line) for line in host_lines(model.summary())]
     return {
-        "arithmetic": f"bits of {model.exactness}",
-        "compiler": ", ".join(chosen) or "all options as they are by default",
-        "host": "; ".join(host) or "computes nothing",
+        "compiler options": ", ".join(chosen) or "the default ones",
+        "runs on the CPU": "; ".join(cpu) or "nothing",
     }
+
+
+def _command() -> str:
+    return click.get_current_context().info_name or ""

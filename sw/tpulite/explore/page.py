@@ -1,42 +1,43 @@
 """A page about a study for the browser: each objective against the first, and a table."""
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bokeh.embed import file_html
-from bokeh.layouts import column
-from bokeh.models import ColumnDataSource, DataTable, Div, TableColumn, UIElement
-from bokeh.plotting import figure
-from bokeh.resources import INLINE
-
 from tpulite.explore.limits import Limits, machine_name
-from tpulite.explore.point import OBJECTIVES, Point
-from tpulite.report.html.style import chart, heading, legend_above, tell
+from tpulite.explore.point import OBJECTIVES, Point, pareto
+from tpulite.report.html.shell import Head, Section, whole_page
 
-__all__ = ["write_study"]
+__all__ = ["Shown", "write_study"]
 
-_FRONT, _BEATEN, _EXCLUDED = "best", "beaten", "exceeds a limit"
-_COLORS = {_BEATEN: "#b8b8b8", _EXCLUDED: "#f0a03c", _FRONT: "#2e9e5b"}
+_FRONT, _BEATEN, _EXCLUDED = "Pareto front", "dominated", "exceeds a limit"
+
+_TITLES = {
+    "cycles": "cycles of a run",
+    "area": "area, LUT (estimate)",
+    "gates": "area, NAND2 gates (estimate)",
+    "bram": "block RAMs",
+    "dsp": "DSP blocks",
+    "energy": "energy of a run, µJ (estimate)",
+    "traffic": "DRAM traffic of a run, bytes",
+    "buffer": "unified buffer, bytes",
+    "multipliers": "multipliers",
+}
+"""What axes and columns call objectives; sums over all networks."""
+
+_DECADE = 8
+"""An axis is logarithmic if its largest value is so many times its least."""
 
 
-def write_study(
-    path: Path,
-    points: Sequence[Point],
-    best: Sequence[Point],
-    limits: Limits,
-    objectives: Sequence[str],
-    said: str,
-) -> None:
-    """Write a page that any browser shows, without a network.
+@dataclass(frozen=True)
+class Shown:
+    """What a page shows of a study.
 
     Parameters
     ----------
-    path : Path
-        File to write.
     points, best : sequence of Point
-        All of them, and those on the front.
+        All of them, and those on the Pareto front.
     limits : Limits
         What points must not exceed.
     objectives : sequence of str
@@ -44,75 +45,124 @@ def write_study(
     said : str
         Which machine to take.
     """
-    chosen = {id(point) for point in best}
-    able = [point for point in points if not point.trouble]
-    first, *others = [*objectives, *(["area"] if len(objectives) == 1 else [])]
-    networks = ", ".join(points[0].outcomes or ["no network"]) if points else ""
-    parts: list[UIElement] = [
-        Div(text=f"<h1>{escape(networks)}</h1><p>{escape(said)}</p>", name="head"),
-    ]
-    for other in others:
-        parts.append(heading(f"{OBJECTIVES[first]} by {OBJECTIVES[other]}", _READ))
-        parts.append(_scatter(able, chosen, limits, first, other))
-    parts.append(heading("All points", "A click on the head of a column sorts."))
-    parts.append(_table(points, chosen, limits))
-    page = column(*parts, sizing_mode="stretch_width", margin=(0, 16, 0, 16))
-    path.write_text(file_html(page, INLINE, title=f"{networks}: tpulite explore"), "utf-8")
+
+    points: Sequence[Point]
+    best: Sequence[Point]
+    limits: Limits
+    objectives: Sequence[str]
+    said: str
+
+    @property
+    def able(self) -> list[Point]:
+        """Points that run all networks."""
+        return [point for point in self.points if not point.trouble]
+
+    def kind(self, point: Point) -> str:
+        """Return what a point that runs all networks is."""
+        if any(point is each for each in self.best):
+            return _FRONT
+        return _EXCLUDED if self.limits.broken(point) else _BEATEN
 
 
-_READ = (
-    "Each point is a machine; the mouse says which. Green: no other beats it in all objectives "
-    "of the study, which may be more than the two of this figure. Both axes are logarithmic."
-)
+def write_study(path: Path, study: Shown) -> None:
+    """Write a page that any browser shows, without a network."""
+    networks = ", ".join(study.points[0].outcomes or ["no network"]) if study.points else ""
+    goal = ", ".join(study.objectives)
+    tiles = {"points": f"{len(study.points):,}", "on the Pareto front": f"{len(study.best):,}"}
+    lines = [study.said, f"objectives: {goal}"]
+    head = Head(networks, "explore", lines, tiles, things="machines")
+    keys = {id(point): str(number) for number, point in enumerate(study.points)}
+    sections = [*_figures(study, keys), _table(study, keys)]
+    path.write_text(whole_page(head, sections, _items(study, keys)), encoding="utf-8")
 
 
-def _kind(point: Point, chosen: set[int], limits: Limits) -> str:
-    if id(point) in chosen:
-        return _FRONT
-    return _EXCLUDED if limits.broken(point) else _BEATEN
+def _figures(study: Shown, keys: dict[int, str]) -> Iterator[Section]:
+    first, *others = study.objectives
+    for other in others or ("area" if first != "area" else "cycles",):
+        yield Section(
+            f"{_TITLES[first].capitalize()} against {_TITLES[other]}",
+            "Each point is a machine. Green: no other machine is as good in all objectives and "
+            "better in one. The line is the Pareto front of the two objectives of this figure.",
+            [("scatter", _scatter(study, keys, first, other))],
+        )
 
 
-def _scatter(
-    points: Sequence[Point], chosen: set[int], limits: Limits, first: str, other: str
-) -> figure:
-    plot = chart(
-        420,
-        "pan,box_zoom,wheel_zoom,reset,save",
-        x_axis_type="log",
-        y_axis_type="log",
-        name=f"{first} by {other}",
-    )
-    drawn = []
-    for kind, color in _COLORS.items():
-        some = [point for point in points if _kind(point, chosen, limits) == kind]
-        if not some:
-            continue
-        data = {
-            "x": [point.objective(other) for point in some],
-            "y": [point.objective(first) for point in some],
-            "name": [machine_name(point) for point in some],
-            "x_shown": [point.shown(other) for point in some],
-            "y_shown": [point.shown(first) for point in some],
+def _scatter(study: Shown, keys: dict[int, str], first: str, other: str) -> dict[str, Any]:
+    points = [
+        {
+            "x": point.objective(other),
+            "y": point.objective(first),
+            "name": machine_name(point),
+            "kind": study.kind(point),
+            "size": 6,
+            "key": keys[id(point)],
+            "tip": [study.limits.broken(point) or study.kind(point)],
         }
-        source = ColumnDataSource(data, name=f"{first} by {other}: {kind}")
-        drawn.append(plot.scatter("x", "y", size=10, color=color, legend_label=kind, source=source))
-    tips = [("", "@name"), (OBJECTIVES[first], "@y_shown"), (OBJECTIVES[other], "@x_shown")]
-    tell(plot, tips, *drawn)
-    plot.xaxis.axis_label, plot.yaxis.axis_label = OBJECTIVES[other], OBJECTIVES[first]
-    if drawn:
-        legend_above(plot)
-    return plot
+        for kind in (_BEATEN, _EXCLUDED, _FRONT)  # the last ones in front
+        for point in study.able
+        if study.kind(point) == kind
+    ]
+    within = [point for point in study.able if not study.limits.broken(point)]
+    both = pareto(within, [first, other])
+    front = sorted({(point.objective(other), point.objective(first)) for point in both})
+    return {
+        "axes": [
+            _axis([point[name] for point in points], objective)
+            for name, objective in (("x", other), ("y", first))
+        ],
+        "lines": [{"name": "Pareto front of these two objectives", "points": front, "steps": True}]
+        * bool(front),
+        "points": points,
+    }
 
 
-def _table(points: Sequence[Point], chosen: set[int], limits: Limits) -> DataTable:
-    fields = list(points[0].values) if points else []
-    data: dict[str, Any] = {name: [_plain(x.values[name]) for x in points] for name in fields}
-    for name in OBJECTIVES:
-        data[name] = [None if point.trouble else point.objective(name) for point in points]
-    data["is"] = [limits.broken(point) or _kind(point, chosen, limits) for point in points]
-    columns = [TableColumn(field=name, title=OBJECTIVES.get(name, name)) for name in data]
-    source = ColumnDataSource(data, name="points")
-    return DataTable(source=source, columns=columns, height=400, sizing_mode="stretch_width")
+def _axis(values: Sequence[float], objective: str) -> dict[str, Any]:
+    log = bool(values) and 0 < _DECADE * min(values) <= max(values)
+    title = f"{_TITLES[objective]}, log scale" if log else _TITLES[objective]
+    return {"title": title, "unit": OBJECTIVES[objective], "log": log}
+
+
+def _table(study: Shown, keys: dict[int, str]) -> Section:
+    fields = list(study.points[0].values) if study.points else []
+    columns = [("", "text"), *((name, "number") for name in fields)]
+    kinds = {"traffic": "bytes", "buffer": "bytes", "energy": "real"}
+    columns += [(_TITLES[name], kinds.get(name, "count")) for name in OBJECTIVES]
+    rows = []
+    for point in study.points:
+        able = not point.trouble
+        kind = study.limits.broken(point) or study.kind(point)
+        scores = [round(point.objective(x), 3) if able else None for x in OBJECTIVES]
+        rows.append([kind, *(_plain(point.values[name]) for name in fields), *scores])
+    data = {
+        "columns": [{"title": title, "kind": kind} for title, kind in columns],
+        "rows": rows,
+        "keys": [keys[id(point)] for point in study.points],
+    }
+    hint = "Each row is a machine; a click on a heading sorts."
+    return Section("All points", hint, [("table", data)])
+
+
+def _items(study: Shown, keys: dict[int, str]) -> dict[str, Any]:
+    """Return what the panel shows of each machine."""
+    return {keys[id(point)]: _item(study, point) for point in study.points}
+
+
+def _item(study: Shown, point: Point) -> dict[str, Any]:
+    rows = [(name, str(_plain(value))) for name, value in point.values.items()]
+    if not point.trouble:
+        rows += [
+            (_TITLES[name], point.shown(name)) for name in OBJECTIVES if name not in point.values
+        ]
+    rows += [(f"cycles of {name}", f"{x.cycles:,}") for name, x in point.counts.items()]
+    name = machine_name(point) if point.config is not None else "no such machine"
+    return {
+        "name": name,
+        "operator": "machine",
+        "where": "" if point.trouble else study.kind(point),
+        "facts": rows,
+        "notes": list(filter(None, [study.limits.broken(point)])),
+        **{key: [] for key in ("attributes", "tensors", "layers")},
+    }
 
 
 def _plain(value: object) -> object:

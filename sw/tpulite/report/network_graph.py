@@ -27,9 +27,9 @@ class Box:
     where : str
         ``MXU``, ``VPU``, ``host``, or ``none`` if nobody computes anything.
     by : str, optional
-        Who computes it, with the library of the host; None for inputs and outputs.
+        What computes it, of the CPU with its library; None for inputs and outputs.
     why : str
-        Why it is the host's, if it is.
+        Why it runs on the CPU, if it does.
     macs : int
         Multiplications, padding included.
     """
@@ -59,6 +59,11 @@ class NetworkGraph:
     boxes: tuple[Box, ...]
     arrows: tuple[tuple[int, int], ...]
 
+    @property
+    def operators(self) -> tuple[Box, ...]:
+        """The boxes that are operators, in order."""
+        return tuple(box for box in self.boxes if box.by is not None)
+
     @classmethod
     def of(cls, placed: Placed) -> Self:
         """Return the graph of a network of which it is known where its operators run."""
@@ -83,15 +88,15 @@ def _arrows(graph: Graph) -> dict[tuple[int, int], None]:
 
 def _box(operator: OperatorSummary) -> Box:
     host = operator.where == "host"
-    by = f"host, by {operator.library or 'numpy'}" if host else operator.where
+    by = f"CPU, by {operator.library or 'numpy'}" if host else operator.where
     return Box(
         name=operator.name,
         operator=operator.operator,
         shape=f"{_shapes(operator.outputs)} {operator.dtype}",
         takes=_shapes(operator.inputs),
         where=operator.where,
-        by="nobody: it only changes the shape" if operator.where == "none" else by,
-        why=(operator.reason or "it is between others of the host") if host else "",
+        by=by,
+        why=(operator.reason or "its neighbors run on the CPU") if host else "",
         macs=operator.macs,
     )
 

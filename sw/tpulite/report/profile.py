@@ -50,6 +50,8 @@ class LayerProfile:
         Multiplications done, as a part of those possible in its cycles.
     traffic : Traffic
         What its commands move to and from DRAM.
+    nodes : tuple of str
+        The operators of a part that runs on the CPU.
     """
 
     name: str
@@ -60,6 +62,7 @@ class LayerProfile:
     n: int
     utilization: float
     traffic: Traffic
+    nodes: tuple[str, ...] = ()
 
     @property
     def cycles(self) -> int:
@@ -197,7 +200,9 @@ def profile_runs(model: Model, runs: Sequence[TracedRun], device: str) -> Profil
             names = dict.fromkeys(node.source or node.op.upper() for node in segment.nodes)
             library = library_name(model.graph.format, model.exactness)
             where = library if segment.library else "numpy"
-            layers.append(LayerProfile(", ".join(names), where, {}, 0, 0, 0, 0.0, _NOTHING))
+            nodes = tuple(node.name for node in segment.nodes)
+            part = ", ".join(names), where, {}, 0, 0, 0, 0.0, _NOTHING, nodes
+            layers.append(LayerProfile(*part))
         else:
             layers += profile_program(next(parts))
     batch = max((program.batch for program in model.programs), default=1)

@@ -1,42 +1,59 @@
 """The page about a comparison: which tensors have the same bits, drawn and as a table."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from bokeh.models import DataTable, NumberFormatter, StringFormatter
-
-from tpulite.report.html.graph import make_graph
-from tpulite.report.html.graph_boxes import Note, make_legend
-from tpulite.report.html.head import table_of_facts
-from tpulite.report.html.style import heading, source, whole_page
-from tpulite.report.html.table import make_table
+from tpulite.report.html.items import make_items
+from tpulite.report.html.network import Note, draw_network
+from tpulite.report.html.shell import Head, Section, whole_page
 from tpulite.report.network_graph import NetworkGraph
+from tpulite.report.operator_details import OperatorDetails
 from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.model_compare import Comparison
 
 __all__ = ["make_comparison"]
 
-_SAME = ("every bit the same", "#2e9e5b")
-_NARROW = ("the same where it is computed", "#45b8c4")
-_DIFFERS = ("differs", "#d62728")
-_UNKNOWN = ("not compared", "#9a9a9a")
+_SAME = "every bit the same"
+_NARROW = "the same where it is computed"
+_DIFFERS = "differs"
+_UNKNOWN = "not compared"
+
+_COLUMNS = (
+    *(("of", "text"), ("tensor", "name"), ("operator", "text"), ("compared", "count")),
+    *(("different", "count"), ("largest difference", "real"), ("mean", "real"), ("RMSE", "real")),
+    *(("cosine", "real"), ("SNR, dB", "real"), ("first at", "text"), ("not computed", "count")),
+)
 
 
-def make_comparison(comparison: Comparison, network: NetworkGraph, facts: Mapping[str, str]) -> str:
+def make_comparison(
+    comparison: Comparison,
+    network: NetworkGraph,
+    details: Mapping[str, OperatorDetails],
+    head: Head,
+) -> str:
     """Return the page as HTML; see :func:`tpulite.report.html.write_comparison`."""
-    notes = _notes(comparison, network)
-    parts = [
-        table_of_facts(comparison.network, {"result": _verdict(comparison), **facts}),
-        heading(
+    notes, texts = _notes(comparison, network)
+    sections = [
+        Section(
             "Network",
-            "Which operators give the same bits; the first one that does not has a thick frame. "
-            "The mouse wheel zooms, dragging moves, on the left, too.",
+            "Which operators give the same bits; the first one that does not has a thick frame.",
+            [("network", draw_network(network, notes))],
         ),
-        make_legend(network, notes),
-        make_graph(network, notes),
-        heading("All tensors", "In the order in which they are computed; a click sorts."),
-        _table(comparison),
+        Section(
+            "Tensors",
+            "In the order in which they are computed. Differences are in steps of integer tensors.",
+            [("table", _table(comparison))],
+        ),
     ]
-    return whole_page(f"{comparison.network} compared", parts)
+    tiles = {
+        "elements compared": f"{comparison.elements:,}",
+        "tensors compared": f"{len(comparison.tensors):,}",
+        "tensors that differ": f"{len(comparison.different):,}",
+    }
+    facts = {"result": _verdict(comparison), **head.facts}
+    head = replace(head, tiles=tiles, facts=facts)
+    return whole_page(head, sections, make_items(network, details, notes=texts))
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -64,13 +81,14 @@ def _words(tensor: TensorDifference) -> str:
     )
 
 
-def _notes(comparison: Comparison, network: NetworkGraph) -> dict[str, Note]:
-    """Return what is said of each operator: the worst of its tensors."""
+def _notes(comparison: Comparison, network: NetworkGraph) -> tuple[dict[str, Note], dict[str, str]]:
+    """Return what its box and the panel say of each operator: the worst of its tensors."""
     tensors = (*comparison.layers, *comparison.tensors)
     different = comparison.different_layers or comparison.different
     first = different[0].node if different else None
-    unknown = Note("", "one of the two does not show what it computes", meaning=_UNKNOWN)
-    notes = {box.name: unknown for box in network.boxes if box.by is not None}
+    names = [box.name for box in network.operators]
+    notes = dict.fromkeys(names, Note("", meaning=_UNKNOWN))
+    texts = dict.fromkeys(names, "Not compared: one of the two does not show what it computes.")
     # The worst one last, so that it stays.
     for tensor in sorted(tensors, key=lambda x: (x.different > 0, x.left_out > 0)):
         text, line, meaning = _words(tensor), "same", _SAME
@@ -81,39 +99,25 @@ def _notes(comparison: Comparison, network: NetworkGraph) -> dict[str, Note]:
         if tensor.different:
             line, meaning = f"{tensor.different:,} differ", _DIFFERS
         part = tensor.different / max(1, tensor.elements)
-        notes[tensor.node] = Note(line, text, part, tensor.node == first, meaning)
-    return notes
+        notes[tensor.node] = Note(line, 0, part, tensor.node == first, meaning)
+        texts[tensor.node] = f"Compared: {text}."
+    return notes, {name: texts[name] for name in names}
 
 
-def _table(comparison: Comparison) -> DataTable:
+def _table(comparison: Comparison) -> dict[str, Any]:
     """Return a row for each tensor of the program, and for each one by definition."""
-    tensors = (*comparison.tensors, *comparison.layers)
-    sides = ["program"] * len(comparison.tensors) + ["definition"] * len(comparison.layers)
-    data = source(
-        "tensors",
-        {
-            "side": sides,
-            "name": [x.name for x in tensors],
-            "node": [x.node for x in tensors],
-            "elements": [x.elements for x in tensors],
-            "different": [x.different for x in tensors],
-            "largest": [x.largest for x in tensors],
-            "mean": [x.figures.mean for x in tensors],
-            "rmse": [x.figures.rmse for x in tensors],
-            "cosine": [x.figures.cosine for x in tensors],
-            "snr": [x.as_dict()["snr"] for x in tensors],
-            "first": ["" if x.first is None else str(list(x.first)) for x in tensors],
-            "left_out": [x.left_out or None for x in tensors],
-        },
-    )
-    count = NumberFormatter(format="0,0", text_align="right", null_format="")
-    real = NumberFormatter(format="0,0.[000000]", text_align="right", null_format="")
-    text = StringFormatter()
-    columns = [
-        *(("side", "of", 80, text), ("name", "tensor", 240, text), ("node", "operator", 200, text)),
-        *(("elements", "compared", 90, count), ("different", "different", 80, count)),
-        *(("largest", "largest difference", 110, real), ("mean", "mean", 80, real)),
-        *(("rmse", "RMSE", 80, real), ("cosine", "cosine", 80, real), ("snr", "SNR, dB", 70, real)),
-        *(("first", "first at", 110, text), ("left_out", "not computed", 100, count)),
+    sides = (("program", comparison.tensors), ("definition", comparison.layers))
+    rows = [
+        [
+            *(side, x.name, x.node, x.elements, x.different, x.largest),
+            *(x.figures.mean, x.figures.rmse, x.figures.cosine, x.as_dict()["snr"]),
+            *("" if x.first is None else str(list(x.first)), x.left_out or None),
+        ]
+        for side, tensors in sides
+        for x in tensors
     ]
-    return make_table(data, len(tensors), columns)
+    return {
+        "columns": [{"title": title, "kind": kind} for title, kind in _COLUMNS],
+        "rows": rows,
+        "keys": [row[2] for row in rows],
+    }

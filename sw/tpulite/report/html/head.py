@@ -1,52 +1,54 @@
-"""The head of the page: what was run on what, and how fast it was."""
+"""The head of a run's page: what was run on what, and how fast it was."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
-from html import escape
-from importlib.metadata import version
-
-from bokeh.models import Div
 
 from tpulite.arch.config import Config
 from tpulite.report.advice import advise_slowest
-from tpulite.report.profile import Profile
-from tpulite.report.speed import Speed
+from tpulite.report.html.report import Report
+from tpulite.report.html.shell import Head, machine_line
 
-__all__ = ["make_head", "table_of_facts"]
+__all__ = ["make_head"]
 
 
-def make_head(profile: Profile, speed: Speed, facts: Mapping[str, str]) -> Div:
-    """Return network, speed, machine, options and versions, and what would help the slowest."""
-    rows = {
-        "speed": f"{speed.line()} ({profile.device})",
-        "multipliers": f"{profile.macs:,} multiplications, {profile.utilization:.1%} of those "
-        f"possible in these cycles",
-        "machine": _machine(profile.config),
-        **facts,
-    }
+def make_head(report: Report) -> Head:
+    """Return network, machine, numerics, speed and options, and what would help the slowest."""
+    profile = report.profile
+    lines = [machine_line(profile.config)]
+    if report.numerics:
+        lines.append(f"numerics: {report.numerics}")
+    if profile.runs:
+        lines.append(f"cycles: {profile.device}")
+    facts = {"speed": report.speed.line()} if profile.runs else {}
+    facts |= {"configuration": _options(profile.config), **report.facts}
     for number, sentence in enumerate(advise_slowest(profile), start=1):
-        rows[f"slowest {number}"] = sentence
-    return table_of_facts(profile.network, rows)
+        facts[f"slowest {number}"] = sentence
+    return Head(profile.network, report.command, lines, dict(_tiles(report)), facts)
 
 
-def table_of_facts(title: str, facts: Mapping[str, str]) -> Div:
-    """Return a heading, and what is to be known of all that follows; versions are added."""
-    versions = {"versions": f"tpulite {version('tpulite')}, Bokeh {version('bokeh')}"}
-    cells = "".join(
-        f"<tr><th style='text-align: left; padding-right: 16px; vertical-align: top; "
-        f"white-space: nowrap'>{escape(name)}</th>"
-        f"<td style='overflow-wrap: anywhere'>{escape(text)}</td></tr>"
-        for name, text in {**facts, **versions}.items()
-    )
-    text = f"<h1 style='margin: 8px 0'>{escape(title)}</h1><table>{cells}</table>"
-    return Div(text=text, name="head", sizing_mode="stretch_width")
+def _tiles(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield the figures that matter, each behind what it is."""
+    profile, speed = report.profile, report.speed
+    if profile.runs:
+        each = "an inference" if profile.batch == 1 else f"a batch of {profile.batch}"
+        yield f"cycles {each}", f"{speed.cycles:,}"
+        if speed.milliseconds is not None:
+            yield f"ms on the accelerator at {speed.mhz:g} MHz", f"{speed.milliseconds:,.3g}"
+        if speed.inputs_per_second is not None:
+            yield "inferences/s", f"{speed.inputs_per_second:,.0f}"
+        yield "utilization of the multipliers", f"{profile.utilization:.1%}"
+        yield "MACs on the accelerator", f"{profile.macs:,}"
+        traffic = [layer.traffic for layer in profile.layers]
+        moved = sum(x.read_bytes + x.written_bytes for x in traffic)
+        yield "DRAM traffic", f"{moved / 1024:,.1f} KiB"
+    if report.network is not None:
+        cpu = [box for box in report.network.operators if box.where == "host"]
+        yield "operators on the CPU", f"{len(cpu)} of {len(report.network.operators)}"
 
 
-def _machine(config: Config) -> str:
-    """Return the size of array and buffer, and what else is not as it is by default."""
-    size = config.array_size
-    default = asdict(Config(array_size=size, ub_rows=config.ub_rows))
+def _options(config: Config) -> str:
+    """Return the fields of a configuration that are not as they are by default."""
+    default = asdict(Config(array_size=config.array_size, ub_rows=config.ub_rows))
     others = [f"{k}={v}" for k, v in asdict(config).items() if v != default[k]]
-    return ", ".join(
-        [f"{size} x {size} multipliers", f"a buffer of {config.ub_rows:,} rows", *others]
-    )
+    size = config.array_size
+    return ", ".join([f"{size}x{size}", f"ub_rows={config.ub_rows}", *others])

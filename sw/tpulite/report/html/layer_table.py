@@ -1,61 +1,63 @@
-"""Table: everything that is known of each layer, and who computes it; a click sorts."""
+"""Table: every layer and CPU operator in the order of execution, and what its cycles go to."""
 
-from bokeh.models import (
-    DataTable,
-    HTMLTemplateFormatter,
-    NumberFormatter,
-    StringFormatter,
-)
+from collections.abc import Iterator
+from typing import Any
 
-from tpulite.report.html.style import WHERE, source
-from tpulite.report.html.table import make_table
+from tpulite.report.html.items import owners
+from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import LayerProfile, Profile
 
 __all__ = ["make_layer_table"]
 
-_CELL = '<span style="color: white; background: <%= color %>; padding: 0 6px"><%- value %></span>'
+_COLUMNS = (
+    *(("", "count"), ("layer", "name"), ("runs on", "badge"), ("cycles", "time")),
+    *(("share", "percent"), ("spent on", "spent"), ("limited by", "text"), ("operator", "text")),
+    *(("MACs", "count"), ("utilization", "percent")),
+    *(("DRAM read", "bytes"), ("DRAM written", "bytes")),
+)
+"""Headings, and how each column is shown."""
+
+_ENDS = ("start", "end")
 
 
-def make_layer_table(profile: Profile) -> DataTable:
-    """Return a row for each layer, those of the host included, in order."""
-    layers = profile.layers
-    where = [_where(layer) for layer in layers]
-    data = source(
-        "table",
-        {
-            "name": [layer.name for layer in layers],
-            "where": where,
-            "color": [WHERE.get(x.split(":")[0], "transparent") for x in where],
-            "cycles": [layer.cycles or None for layer in layers],
-            "share": [layer.cycles / max(1, profile.cycles) or None for layer in layers],
-            "bound": [str(layer.bound or "") for layer in layers],
-            "utilization": [layer.utilization or None for layer in layers],
-            "m": [layer.m or None for layer in layers],
-            "k": [layer.k or None for layer in layers],
-            "n": [layer.n or None for layer in layers],
-            "macs": [layer.macs or None for layer in layers],
-            "read": [layer.traffic.read_bytes or None for layer in layers],
-            "written": [layer.traffic.written_bytes or None for layer in layers],
-        },
+def make_layer_table(profile: Profile, network: NetworkGraph | None) -> dict[str, Any]:
+    """Return a row for each layer of the accelerator, and for each operator on the CPU."""
+    rows, keys = [], []
+    for number, (key, row) in enumerate(_rows(profile, network), start=1):
+        keys.append(key)
+        rows.append([number, *row])
+    return {
+        "columns": [{"title": title, "kind": kind} for title, kind in _COLUMNS],
+        "rows": rows,
+        "keys": keys,
+    }
+
+
+def _rows(
+    profile: Profile, network: NetworkGraph | None
+) -> Iterator[tuple[str | None, tuple[object, ...]]]:
+    """Yield rows, each with the name of the item that it belongs to."""
+    boxes = {box.name: box for box in network.operators} if network is not None else {}
+    owner = owners(network, profile.layers)
+    for layer in profile.layers:
+        if layer.where == "machine":
+            key = owner.get(layer.name, layer.name)
+            operator = boxes[key].operator if key in boxes else ""
+            yield key if layer.n else None, _layer(layer, operator, profile)
+            continue
+        for name in layer.nodes:
+            if (box := boxes[name]).where == "host":
+                cost = "not simulated", None, None, ""
+                yield name, (name, "CPU", *cost, box.operator, box.macs or None, None, None, None)
+
+
+def _layer(layer: LayerProfile, operator: str, profile: Profile) -> tuple[object, ...]:
+    spent = [[str(cause), cycles] for cause, cycles in layer.spent.items()]
+    where = ("MXU" if layer.macs else "VPU") if layer.n else ""
+    share = layer.cycles / max(1, profile.cycles)
+    moved = layer.traffic.read_bytes or None, layer.traffic.written_bytes or None
+    rate = layer.utilization if layer.macs else None
+    return (
+        *(layer.name, where, layer.cycles or None, share or None, spent),
+        *(str(layer.bound or "hidden"), operator, layer.macs or None, rate, *moved),
     )
-    number, percent = (
-        NumberFormatter(format=form, text_align="right", null_format="") for form in ("0,0", "0.0%")
-    )
-    text, colored = StringFormatter(), HTMLTemplateFormatter(template=_CELL)
-    columns = [
-        *(("name", "layer", 220, text), ("where", "computed by", 90, colored)),
-        *(("cycles", "cycles", 80, number), ("share", "share", 55, percent)),
-        *(("bound", "bound by", 80, text), ("utilization", "utilization", 75, percent)),
-        *(("m", "vectors (m)", 75, number), ("k", "products (k)", 75, number)),
-        *(("n", "channels (n)", 75, number), ("macs", "MACs", 100, number)),
-        *(("read", "bytes read", 85, number), ("written", "bytes written", 85, number)),
-    ]
-    return make_table(data, len(layers), columns)
-
-
-def _where(layer: LayerProfile) -> str:
-    if layer.where != "machine":
-        return f"host: {layer.where}"
-    if not layer.n:
-        return ""  # cycles before and after all layers
-    return "MXU" if layer.macs else "VPU"

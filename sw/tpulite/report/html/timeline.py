@@ -1,115 +1,98 @@
 """Figures over time: what each engine does, command by command, and what DRAM moves."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
-import numpy as np
-from bokeh.models import DataRange1d, FixedTicker, Range1d
-from bokeh.plotting import figure
-
-from tpulite.arch.isa import Engine
+from tpulite.arch.isa import Engine, Opcode
 from tpulite.report.executed import bytes_a_cycle, command_layers, executed
-from tpulite.report.html.style import chart, in_turn, layer_color, legend_above, source, tell
+from tpulite.report.profile import Profile
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["make_bandwidth", "make_timeline"]
-
-_TOOLS = "xpan,xbox_zoom,xwheel_zoom,reset,save"
-_BINS = 1000
-"""Stretches of a run over which the bandwidth is averaged: about one for each pixel."""
+__all__ = ["in_turn", "make_bandwidth", "make_timeline"]
 
 
-class _Slice(NamedTuple):
-    """A command on the track of its engine; cycles count from the start of the first run."""
-
-    first: int
-    start: int
-    stop: int
-    number: int
-    row: int
-    layer: str
-    color: str
-    opcode: str
+def in_turn(runs: Sequence[TracedRun]) -> Iterator[tuple[int, int, TracedRun]]:
+    """Yield the cycles and the layers before each run, and the run."""
+    begin = layers = 0
+    for run in runs:
+        yield begin, layers, run
+        begin, layers = begin + run.cycles, layers + len(run.program.layers)
 
 
-_NUMBERS = ("first", "start", "stop", "number", "row")
+def make_timeline(profile: Profile, owner: Mapping[str, str], macs: Mapping[str, int]) -> Any:
+    """Return a track for each engine, and where parts of the network run on the CPU.
 
-
-def make_timeline(runs: Sequence[TracedRun]) -> figure:
-    """Return a track for each engine, with its commands in the colors of their layers."""
-    slices = [
-        each
-        for begin, color, run in in_turn(runs)
-        for engine in run.traces
-        for each in _slices(run, engine, begin, color)
-    ]
-    columns: dict[str, Any] = {
-        name: [getattr(each, name) for each in slices] for name in _Slice._fields
+    Parameters
+    ----------
+    profile : Profile
+        What ran.
+    owner : mapping of str to str
+        The operator of each layer, by their names.
+    macs : mapping of str to int
+        MACs of each operator.
+    """
+    layers = [layer.name for run in profile.runs for layer in run.program.layers]
+    opcodes = [opcode.name for opcode in Opcode]
+    return {
+        "end": sum(run.cycles for run in profile.runs),
+        "layers": layers,
+        "keys": [owner.get(name, name) for name in layers],
+        "opcodes": opcodes,
+        "tracks": [
+            {"name": engine.name, **_track(profile.runs, engine, opcodes)} for engine in Engine
+        ],
+        "cpu": list(_cpu_parts(profile, macs)),
     }
-    for name in _NUMBERS:
-        columns[name] = np.array(columns[name], np.int32)  # the page holds arrays in binary
-    data = source("commands", columns)
-    end = sum(run.cycles for run in runs)
-    plot = chart(
-        260,
-        _TOOLS,
-        active_scroll="xwheel_zoom",
-        x_range=Range1d(start=0, end=end, bounds=(0, end)),
-        y_range=Range1d(start=len(Engine) - 0.5, end=-0.5),
-    )
-    bars: dict[str, Any] = {"y": "row", "height": 0.8, "source": data, "line_color": None}
-    plot.hbar(left="first", right="start", fill_color="#e4e4e4", **bars)
-    work = plot.hbar(left="start", right="stop", fill_color="color", **bars)
-    tips = [
-        *(("layer", "@layer"), ("command", "@opcode @number")),
-        *(("waits from", "@first{0,0}"), ("works", "from @start{0,0} to @stop{0,0}")),
-    ]
-    tell(plot, tips, work)
-    plot.yaxis.ticker = FixedTicker(ticks=[int(engine) for engine in Engine])
-    plot.yaxis.major_label_overrides = {int(engine): engine.name for engine in Engine}
-    plot.ygrid.grid_line_color = None
-    return plot
 
 
-def make_bandwidth(runs: Sequence[TracedRun], timeline: figure) -> figure:
-    """Return the bytes a cycle that LOAD and STORE move, over the same cycles as a timeline."""
-    plot = chart(
-        240,
-        _TOOLS,
-        active_scroll="xwheel_zoom",
-        x_range=timeline.x_range,
-        y_range=DataRange1d(start=0),
-    )
+def _track(runs: Sequence[TracedRun], engine: Engine, opcodes: list[str]) -> dict[str, list[int]]:
+    """Return the commands of an engine, a column each; first cycles and numbers as differences.
+
+    Columns: the first cycle that counts for a command, cycles that it waits for tokens from then,
+    cycles that it works after that, its index in its program, its layer, its opcode.
+    """
+    columns: dict[str, list[int]] = {
+        name: [] for name in ("first", "wait", "work", "number", "layer", "opcode")
+    }
+    for begin, before, run in in_turn(runs):
+        layers = (command_layers(run.program) + before).tolist()
+        for number, first, start, stop, _ in executed(run.traces[engine]):
+            opcode = opcodes.index(run.program.commands[number].opcode.name)
+            values = begin + first, start - first, stop - start, number, layers[number], opcode
+            for column, value in zip(columns.values(), values, strict=True):
+                column.append(value)
+    for name in ("first", "number", "layer"):
+        columns[name] = [b - a for a, b in pairwise([0, *columns[name]])]
+    return columns
+
+
+def _cpu_parts(profile: Profile, macs: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Yield each part that runs on the CPU, and after how many cycles of the accelerator."""
+    cycles = 0
+    for layer in profile.layers:
+        if layer.where == "machine":
+            cycles += layer.cycles
+        else:
+            yield {
+                "at": cycles,
+                "name": layer.name,
+                "by": layer.where,
+                "keys": layer.nodes,
+                "macs": sum(macs.get(name, 0) for name in layer.nodes),
+            }
+
+
+def make_bandwidth(runs: Sequence[TracedRun]) -> dict[str, Any]:
+    """Return the bytes a cycle that LOAD and STORE move, each from a cycle on."""
     end = sum(run.cycles for run in runs)
-    edges = np.linspace(0, end, _BINS + 1)
-    for engine, word, color in (
-        (Engine.LOAD, "read", "#1f77b4"),
-        (Engine.STORE, "written", "#d62728"),
-    ):
+    lines = []
+    for engine, word in ((Engine.LOAD, "read"), (Engine.STORE, "written")):
         steps = [
-            (begin + cycle, rate)
+            (begin + cycle, round(rate, 3))
             for begin, _, run in in_turn(runs)
             for cycle, rate in bytes_a_cycle(run, engine)
         ]
-        cycle, rate = np.array([*steps, (end, 0.0)]).T
-        moved = np.concatenate([[0], np.cumsum(np.diff(cycle) * rate[:-1])])
-        mean = np.diff(np.interp(edges, cycle, moved)) / np.diff(edges)
-        exact = source(f"{word} exactly", {"cycle": cycle, "rate": rate})
-        average = source(word, {"cycle": edges, "rate": np.append(mean, 0)})
-        style: dict[str, Any] = {"x": "cycle", "y": "rate", "mode": "after", "color": color}
-        plot.step(**style, source=exact, alpha=0.3, legend_label=f"{word}, by command")
-        plot.step(**style, source=average, line_width=2, legend_label=f"{word}, on average")
-    plot.yaxis.axis_label = "bytes a cycle"
-    plot.xaxis.axis_label = "cycles"
-    legend_above(plot)
-    return plot
-
-
-def _slices(run: TracedRun, engine: Engine, begin: int, before: int) -> Iterator[_Slice]:
-    """Yield the commands of an engine that starts in a cycle, after so many layers of others."""
-    owners = command_layers(run.program)
-    for number, first, start, stop, _ in executed(run.traces[engine]):
-        owner, opcode = int(owners[number]), run.program.commands[number].opcode.name
-        layer, color = run.program.layers[owner].name, layer_color(before + owner)
-        cycles = begin + first, begin + start, begin + stop
-        yield _Slice(*cycles, number, int(engine), layer, color, opcode)
+        cycles = [b - a for a, b in pairwise([0, *(cycle for cycle, _ in steps)])]
+        lines.append({"name": word, "cycle": cycles, "rate": [rate for _, rate in steps]})
+    return {"end": end, "lines": lines}
