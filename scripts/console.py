@@ -9,7 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-__all__ = ["Page", "picture", "python", "show"]
+from recorded import read_commands
+
+__all__ = ["Page", "picture", "python", "recorded", "show"]
 
 WIDTH = 80
 """Columns of the terminal."""
@@ -96,6 +98,23 @@ def picture(name: str, title: str) -> None:
     elif not kept.exists() or kept.read_bytes() != made:
         raise RuntimeError(f"{kept} is not what the example draws: run `make sources WRITE=1`")
     print(f"\n![{title}]({name})\n")
+
+
+def recorded(name: str, first: str = "", last: str = "") -> None:
+    """Print a block of a command and its output, as docs/recorded has them.
+
+    Parameters
+    ----------
+    name : str
+        Name in docs/recorded/commands.toml.
+    first, last : str
+        Words of the first and the last line to show; all lines without.
+    """
+    entry = read_commands()[name]
+    lines = entry.path.read_text().rstrip().splitlines()
+    begin = next(i for i, line in enumerate(lines) if first in line)
+    end = len(lines) - next(i for i, line in enumerate(reversed(lines)) if last in line)
+    _print_block("console", "\n".join([f"$ {entry.command}", *lines[begin:end]]))
 
 
 def _output(command: list[str], code: int) -> str:

@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ import pytest
 
 from tpulite.bench import ABLATED, EVERY, MECHANISMS, Ablation, Compilation, Record
 from tpulite.report.peers import peers_of
+from tpulite_testing.replay.corpus import QUICK
+from tpulite_testing.replay.record import read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,3 +102,14 @@ def test_pages_of_the_repository_show_every_workload_and_mechanism():
     assert all(f"| `{name}` |" in bench for name in EVERY)
     assert all(f"| `{name}` |" in ablations for name in ABLATED)
     assert all(f"| {name} |" in ablations for name in MECHANISMS)
+
+
+def test_cycles_of_the_page_are_those_of_todays_programs():
+    """The replay corpus is compiled anew by its test, and counts within a few cycles of the RTL."""
+    text = (ROOT / "docs/bench.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| rtl \| [\d,]+ \| ([\d,]+) \|  \|", text, re.MULTILINE)
+    measured = {name: int(cycles.replace(",", "")) for name, cycles in rows}
+    records = {x.removeprefix("bench/"): y.cycles for x, y in read_records(QUICK.path).items()}
+    both = measured.keys() & records.keys()
+    assert len(both) > 20
+    assert [x for x in sorted(both) if abs(measured[x] - (records[x] or 0)) > 4] == []

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import cocotb
@@ -79,10 +80,23 @@ def make_sim(tmp_path: Path, *args: str, **environment: str) -> subprocess.Compl
 
 
 @pytest.fixture(scope="module")
-def record() -> dict:
-    """Return the figures of all images on the default machine, whose library is there."""
-    device = RtlDevice(Config(), trace=True)
-    return as_json(run_digits(device, batches=28, stream=True), "verilator")
+def run():
+    """Return a run of all images on the default machine, whose library is there."""
+    return run_digits(RtlDevice(Config(), trace=True), batches=28, stream=True)
+
+
+@pytest.fixture(scope="module")
+def record(run) -> dict:
+    return as_json(run, "verilator")
+
+
+def test_the_recorded_report_is_todays(run):
+    """README shows it; the lines from the simulated cycles on hold times."""
+    with Console(record=True, width=80, file=StringIO()) as console:
+        print_report(run, "verilator", console)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    recorded = (ROOT / "docs/recorded/sim.txt").read_text()
+    assert "\n".join(lines[: lines.index(next(x for x in lines if "simulated" in x))]) in recorded
 
 
 def test_every_batch_is_exact_and_accurate(record):

@@ -1,0 +1,99 @@
+"""Run the commands of docs/recorded/commands.toml and keep what they print.
+
+python scripts/recorded.py [--check] [NAME...]
+"""
+
+import argparse
+import difflib
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs/recorded"
+WIDTH = 80
+"""Columns of the terminal."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A command and where its output is kept.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file, without its suffix.
+    command : str
+        What a user types; it runs in a folder of its own, ``make`` in the repository.
+    quick : bool
+        Whether it takes a few seconds, so that the quick tests run it.
+    timed : bool
+        Whether its output holds times, so that no test can compare it.
+    """
+
+    name: str
+    command: str
+    quick: bool = False
+    timed: bool = False
+
+    @property
+    def path(self) -> Path:
+        """File of the output."""
+        return FOLDER / f"{self.name}.txt"
+
+    def run(self) -> str:
+        """Return what the command prints in a terminal of :data:`WIDTH` columns.
+
+        Raises
+        ------
+        RuntimeError
+            If it fails.
+        """
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                self.command,
+                shell=True,
+                cwd=ROOT if self.command.startswith("make ") else folder,
+                env=os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "PATH": path},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        if done.returncode:
+            raise RuntimeError(f"{self.command} ended with {done.returncode}:\n{done.stderr}")
+        return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+
+
+def read_commands() -> dict[str, Recorded]:
+    """Return the commands by name."""
+    entries = tomllib.loads((FOLDER / "commands.toml").read_text())
+    return {name: Recorded(name, **entry) for name, entry in entries.items()}
+
+
+def main() -> int:
+    """Record the named commands, or all; or compare and return 1 where one differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only compare")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args()
+    commands, stale = read_commands(), 0
+    for name in options.names or commands:
+        entry = commands[name]
+        text = entry.run()
+        if not options.check:
+            entry.path.write_text(text)
+        elif text != entry.path.read_text():
+            before = entry.path.read_text().splitlines(keepends=True)
+            sys.stdout.writelines(difflib.unified_diff(before, text.splitlines(keepends=True)))
+            print(f"{entry.path.name} is stale: run `make recorded ONLY={name}`")
+            stale = 1
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())
