@@ -1,0 +1,1 @@
+"""Pages of docs/learn: traces of the RTL, and the drawings that show them."""
