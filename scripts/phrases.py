@@ -64,7 +64,7 @@ def prose(text: str) -> str:
 
     text = re.sub(r"^```.*?^```", blank, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"<!--.*?-->", blank, text, flags=re.DOTALL)
-    text = re.sub(r"(?<=\n\n) {4}\S.*(\n( {4}.*)?(?=\n))*", blank, text)
+    text = re.sub(r"(?<=\n\n) {4}.*(\n( {4}.*)?(?=\n))*", blank, text)
     return re.sub(r"`[^`]+`|\]\([^)\s]*\)", blank, text)
 
 
