@@ -1,7 +1,7 @@
 #!/bin/sh
 # Check what pip cannot install. Prints one line for each missing item and then fails.
-# Usage: scripts/preflight.sh PYTHON [SIMULATOR]
-python=${1:?usage: preflight.sh PYTHON [SIMULATOR]}
+# Usage: scripts/preflight.sh PYTHON [SIMULATOR|none]; tests of the software need no simulator.
+python=${1:?usage: preflight.sh PYTHON [SIMULATOR|none]}
 simulator=$2
 status=0
 
@@ -22,7 +22,7 @@ else
     "$python" -c 'import ensurepip, venv' 2>/dev/null ||
         missing "$python has no venv: install it (Debian: python3-venv)"
     # cocotb loads the shared library of Python into the simulator.
-    "$python" - <<'END' || missing "$python has no shared libpython: install it (Debian: libpython3-dev)"
+    [ "$simulator" = none ] || "$python" - <<'END' || missing "$python has no shared libpython: install it (Debian: libpython3-dev)"
 import ctypes
 import sys
 import sysconfig
@@ -51,11 +51,11 @@ END
 fi
 
 have make || missing "make is missing: install it (Debian: make)"
-have g++ || missing "g++ is missing: install it (Debian: g++)"
-have perl || missing "perl is missing: install it (Debian: perl)"
+[ "$simulator" = none ] || have g++ || missing "g++ is missing: install it (Debian: g++)"
+[ "$simulator" = none ] || have perl || missing "perl is missing: install it (Debian: perl)"
 
 case $simulator in
-    "" | verilator) ;;
+    "" | verilator | none) ;;
     icarus) have iverilog || missing "iverilog is missing, which SIM=icarus needs: install it (Debian: iverilog)" ;;
     *) missing "SIM must be verilator or icarus, not $simulator" ;;
 esac

@@ -35,6 +35,12 @@ def test_each_missing_tool_gets_one_line(tmp_path):
     ]
 
 
+def test_tests_of_the_software_need_no_compiler_and_no_simulator(tmp_path):
+    (tmp_path / "make").symlink_to("/bin/true")
+    result = preflight(sys.executable, "none", path=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_missing_python_is_one_line():
     result = preflight("python-of-nowhere")
     assert result.returncode == 1

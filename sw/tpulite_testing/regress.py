@@ -48,6 +48,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave breadth out of everything but ``make regress``."""
     if REGRESS:
         return
-    left = [item for item in items if item.get_closest_marker("regress")]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    left = {item for item in items if item.get_closest_marker("regress")}
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]
