@@ -162,9 +162,12 @@ def test_positions_are_drawn_inside_their_table(tpulite, tmp_path):
     assert code == 2 and "--input" not in err and err.count("\n") == 1
 
 
-def test_tflm_is_asked_for_by_its_extra(tpulite):
-    if importlib.util.find_spec("tflite_micro") is not None:
-        pytest.skip("tflite-micro is installed")
+def test_tflm_is_asked_for_by_its_extra(tpulite, monkeypatch):
+    find = importlib.util.find_spec
+    missing = {"tflite_micro"}
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in missing else find(name)
+    )
     code, out, err = tpulite("compare", CNN_DIGITS, "--oracle", "tflm")
     assert (code, out) == (2, "") and "Oracle tflm needs: pip install" in err
 

@@ -48,10 +48,13 @@ def test_states_are_drawn_where_a_run_begins_and_ends_with_them() -> None:
         [(0, 1)],
         [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)],  # bends around boxes
         [(0, 2), (1, 2), (3, 4), (4, 5), (3, 5)],  # two parts, the second one with a bend
-        [*NetworkGraph.of(Model.load(mobilenet_v2_graph("net")).plan.placed).arrows],
+        None,  # those of a network of many layers
     ],
 )
-def test_arrows_point_down_from_box_to_box_and_around_others(arrows: list) -> None:
+def test_arrows_point_down_from_box_to_box_and_around_others(arrows: list | None) -> None:
+    if arrows is None:
+        model = Model.load(mobilenet_v2_graph("net"))
+        arrows = [*NetworkGraph.of(model.plan.placed).arrows]
     boxes = 1 + max(max(pair) for pair in arrows)
     layout = lay_out(boxes, arrows, high=HIGH)
     assert len(set(layout.places)) == boxes
