@@ -80,7 +80,7 @@ def test_a_folder_of_pictures_and_arrays_calibrates(tpulite, files):
         (("net.onnx", "--calibrate", "net.onnx"), "net.onnx is not a .npy file"),
         (("x.npy", "--calibrate", "x.npy"), "Not an ONNX file"),
         (("net.onnx", "--calibrate", "x.npy", "-o", "net.onnx"), "net.onnx is the network itself"),
-        (("net.int8.onnx", "--calibrate", "x.npy"), "net.int8.onnx: No such file"),
+        (("net.int8.onnx", "--calibrate", "x.npy"), "net.int8.onnx: no such file or zoo network"),
     ],
 )
 def test_refusals_are_one_line(tpulite, files, arguments, said):

@@ -137,7 +137,7 @@ def load_array(path: Path) -> np.ndarray:
     Raises
     ------
     ValueError
-        If it is none, or holds objects or several arrays.
+        If it is none, holds objects or several arrays, or a value is not finite.
     """
     with path.open("rb") as file:
         begin = file.read(len(_NPY))
@@ -147,9 +147,11 @@ def load_array(path: Path) -> np.ndarray:
         raise ValueError(f"{path} is not a .npy file: it does not begin like one")
     try:
         with path.open("rb") as file:
-            return read_array(file, path.stat().st_size)
+            values = read_array(file, path.stat().st_size)
     except Exception as error:  # it evaluates the header as Python
         raise ValueError(f"{path} is not a whole .npy file of numbers: {error}") from error
+    _check_finite(f"{path}: value ", values)
+    return values
 
 
 def load_inputs(path: Path) -> np.ndarray | dict[str, np.ndarray]:
@@ -158,14 +160,26 @@ def load_inputs(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is none, or a value is not finite.
     """
     if not zipfile.is_zipfile(path):
         return load_array(path)
     try:
-        return read_arrays(path.read_bytes())
+        arrays = read_arrays(path.read_bytes())
     except Exception as error:
         raise ValueError(f"{path} is not a whole .npz file of numbers: {error}") from error
+    for name, values in arrays.items():
+        _check_finite(f"{path}: {name}", values)
+    return arrays
+
+
+def _check_finite(where: str, values: np.ndarray) -> None:
+    """Refuse NaN and infinity, of which no network computes anything that means something."""
+    if values.dtype.kind not in "fc" or (finite := np.isfinite(values)).all():
+        return
+    index = np.unravel_index(finite.argmin(), values.shape)
+    text = ", ".join(map(str, index))
+    raise ValueError(f"{where}[{text}] is {values[index]}: numbers must be finite")
 
 
 def save_array(path: Path, values: np.ndarray) -> None:

@@ -25,8 +25,8 @@ __all__ = [
     "InputReader",
     "Inputs",
     "drawn_named",
+    "errors_named",
     "image_shaped",
-    "named_error",
     "pixels_option",
     "source_option",
 ]
@@ -166,15 +166,13 @@ class InputReader:
 
     def _file(self, path: Path) -> Inputs:
         if path.suffix.lower() in PICTURES:
-            try:
+            with errors_named(path):
                 image = load_picture(path, self.graph, self.exact, self.pixels)
-            except ValueError as error:
-                raise named_error(path, error) from error
             (name,) = self.graph.inputs
             remark = picture_remark(self.graph, self.pixels)
             return Inputs({name: image[None]}, (path.name,), (remark,))
         given, labels = load_inputs(path), None
-        try:
+        with errors_named(path):
             remarks, states = {}, {}
             if self.states and not isinstance(given, np.ndarray):
                 names = [state.name for state in self.graph.states if state.name in given]
@@ -188,8 +186,6 @@ class InputReader:
                 converted = dict(self._converted(given, remarks))
                 given = given | converted
             values, count = check_inputs(self.graph, given)
-        except ValueError as error:
-            raise named_error(path, error) from error
         names = [f"{path.name}[{i}]" for i in range(count)] if count > 1 else [path.name]
         said = tuple(f"{path.name}: {x}" for x in remarks)
         return Inputs(values, tuple(names), said, states, labels)
@@ -235,7 +231,12 @@ def drawn_named(source: Path | None) -> Iterator[None]:
         raise
 
 
-def named_error(path: Path, error: ValueError) -> ValueError:
-    """Return an error that begins with the file."""
-    text = str(error)
-    return ValueError(text if text.startswith(str(path)) else f"{path}: {text}")
+@contextmanager
+def errors_named(path: Path, *others: Path) -> Iterator[None]:
+    """Let an error within begin with a file, unless it begins with that or another one."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith(tuple(map(str, (path, *others)))):
+            raise
+        raise ValueError(f"{path}: {error}") from error

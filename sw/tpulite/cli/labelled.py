@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.cli.common import load_array, load_inputs
-from tpulite.cli.inputs import PAIRS, image_shaped, named_error
+from tpulite.cli.inputs import PAIRS, errors_named, image_shaped
 from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs, check_inputs
@@ -196,22 +196,18 @@ class SetReader:
     def _load(self, files: Sequence[Path], start: int, stop: int) -> Values:
         images = []
         for file in files[start:stop]:
-            try:
+            with errors_named(file):
                 images.append(load_picture(file, self.graph, self.exact, self.pixels))
-            except ValueError as error:
-                raise named_error(file, error) from error
         return {self.graph.inputs[0]: np.stack(images)}
 
     def _convert(self, path: Path, images: np.ndarray, start: int, stop: int) -> Values:
         name, part = self.graph.inputs[0], images[start:stop]
-        try:
+        with errors_named(path):
             if self._are_pixels(images):
                 return {name: pixels_to_inputs(part, self.graph, self.exact, self.pixels)}
             tensor = self.graph.tensors[name]
             part, _ = as_inputs(part, tensor, self.exact)
             return check_inputs(self.graph, {name: image_shaped(part, tensor)})[0]
-        except ValueError as error:
-            raise named_error(path, error) from error
 
     def _are_pixels(self, images: np.ndarray) -> bool:
         """Tell bytes that are pixels from those that are the network's own integers."""

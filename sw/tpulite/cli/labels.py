@@ -12,15 +12,13 @@ __all__ = ["check_classes", "count_classes", "load_classes", "load_names"]
 
 
 def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
-    """Read the names of a network's classes, one a line; none from a file of numbers (.npy).
+    """Read the names of a network's classes, one a line.
 
     Raises
     ------
     ValueError
-        If there are not as many as the network has classes.
+        If it is no text, or there are not as many as the network has classes.
     """
-    if path.suffix == ".npy":
-        return ()
     try:
         names = tuple(line.strip() for line in path.read_text().rstrip().splitlines())
     except UnicodeDecodeError as error:
@@ -31,16 +29,14 @@ def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
     return names
 
 
-def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray | None:
-    """Read a class for each of so many inputs from a .npy file; nothing from a file of names.
+def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray:
+    """Read a class for each of so many inputs from a .npy file.
 
     Raises
     ------
     ValueError
         If they are no classes of the only output, or not so many.
     """
-    if path.suffix != ".npy":
-        return None
     return check_classes(path, load_array(path), count, graph)
 
 

@@ -13,9 +13,9 @@ from rich.table import Table
 from tpulite.atomic import write_whole
 from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar, save_csv, save_json
 from tpulite.cli.help import Topic, command, option
-from tpulite.cli.inputs import PIXELS
-from tpulite.cli.paths import OUTPUT, PATH
-from tpulite.cli.samples import Samples, read_samples
+from tpulite.cli.inputs import PIXELS, errors_named
+from tpulite.cli.paths import NETWORK, OUTPUT, PATH
+from tpulite.cli.samples import Samples, read_feeds, read_samples
 from tpulite.cli.shapes import dim_option, given_shapes, shape_option
 from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.tflite.file import load_tflite
@@ -29,12 +29,15 @@ from tpulite.runtime.outputs import compare_outputs
 
 __all__ = ["quantize"]
 
+Feeds = list[dict[str, np.ndarray]]
+"""The inputs of each sample by name."""
+
 _SHOWN = 10
 """Tensors in the table."""
 
 
 @command(first=("--calibrate", "--output", "--pixels", "--shape", "--per-tensor", "--json"))
-@click.argument("network", type=PATH)
+@click.argument("network", type=NETWORK)
 @option(
     "--calibrate",
     "calibration",
@@ -107,17 +110,19 @@ def quantize(  # noqa: PLR0913 - options of the command
     given = given_shapes(shapes, dims)
     settings = {"per_channel": not per_tensor, "symmetric": symmetric, "percentile": percentile}
     _require(tflite)
-    try:
+    with errors_named(network, calibration):
         graph = load_graph(network, given)
         if given and graph.source is not None:
             data = graph.source.data
-        samples, remarks = read_samples(calibration, graph, pixels)
         if tflite:
-            found, quality = _of_tflite(data, graph, samples)
+            samples, remarks = read_samples(calibration, graph, pixels)
+            with errors_named(calibration):
+                feeds = _tflite_feeds(graph, samples)
+            found, quality = _of_tflite(data, graph, feeds)
         else:
-            found, quality = _of_onnx(data, network, samples, settings)
-    except ValueError as error:
-        raise _named(network, error) from error
+            data = _whole(data, network)
+            feeds, remarks = read_feeds(calibration, graph, data, pixels)
+            found, quality = _of_onnx(data, feeds, settings)
     write_whole(output, lambda path: path.write_bytes(found))
     model = Model.load(output)
     save_json(json_path, {"output": str(output), **quality.as_dict(), "host": _host(model)})
@@ -143,16 +148,18 @@ def _require(tflite: bool) -> None:
         require_package(package, "onnx", "quantize")
 
 
-def _of_onnx(
-    data: bytes, network: Path, samples: Samples, settings: dict[str, Any]
-) -> tuple[bytes, Quality]:
-    """Quantize an ONNX file; return the file, and what that costs."""
+def _whole(data: bytes, network: Path) -> bytes:
+    """Return an ONNX file with the weights that lie beside it."""
     from tpulite.frontend.onnx.read.external import with_weights
-    from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
+
+    return with_weights(data, network)
+
+
+def _of_onnx(data: bytes, feeds: Feeds, settings: dict[str, Any]) -> tuple[bytes, Quality]:
+    """Quantize an ONNX file; return the file, and what that costs."""
+    from tpulite.quant.calibrate import fixed_batch, quantize_onnx
     from tpulite.quant.quality_onnx import measure_quality
 
-    data = with_weights(data, network)
-    feeds = check_samples(data, samples)
     with progress_bar() as bar:
         task = bar.add_task("calibrate", total=2 * len(feeds))
 
@@ -163,25 +170,25 @@ def _of_onnx(
         return found, measure_quality(fixed_batch(data), found, feeds, advance)
 
 
-def _of_tflite(data: bytes, graph: Graph, samples: Samples) -> tuple[bytes, Quality]:
-    """Quantize a TFLite file; return the file, and how far its outputs are from the floats."""
-    from tpulite.quant.tflite import quantize_tflite
-
-    if isinstance(samples, np.ndarray):
-        (name,) = graph.inputs
-        samples = [{name: sample} for sample in samples]
+def _tflite_feeds(graph: Graph, samples: Samples) -> Feeds:
+    """Return samples as the inputs of a TFLite file take them; ValueError if they do not fit."""
+    if isinstance(samples, np.ndarray) and len(graph.inputs) == 1:
+        samples = [{graph.inputs[0]: sample} for sample in samples]
+    if isinstance(samples, np.ndarray) or any(x.keys() != {*graph.inputs} for x in samples):
+        raise ValueError(f"samples must have the inputs {', '.join(graph.inputs)}")
     shapes = {name: graph.tensors[name].shape for name in graph.inputs}
-    feeds = [
+    return [
         {name: np.asarray(each[name], np.float32).reshape(shape) for name, shape in shapes.items()}
         for each in samples
     ]
+
+
+def _of_tflite(data: bytes, graph: Graph, feeds: Feeds) -> tuple[bytes, Quality]:
+    """Quantize a TFLite file; return the file, and how far its outputs are from the floats."""
+    from tpulite.quant.tflite import quantize_tflite
+
     found = quantize_tflite(data, feeds)
     return found, measure_outputs(compare_outputs(graph, load_tflite(found, graph.name), feeds))
-
-
-def _named(network: Path, error: ValueError) -> ValueError:
-    text = str(error)
-    return ValueError(text if text.startswith(str(network)) else f"{network}: {text}")
 
 
 def _host(model: Model) -> list[dict[str, Any]]:

@@ -13,9 +13,10 @@ from click.core import ParameterSource
 from tpulite.arch.config import Config
 from tpulite.cli.common import config_option
 from tpulite.cli.help import Choice, Topic, option
+from tpulite.cli.inputs import errors_named
 from tpulite.cli.options import Choices
 from tpulite.cli.paths import PATH
-from tpulite.cli.samples import read_samples
+from tpulite.cli.samples import read_feeds
 from tpulite.cli.shapes import dim_option, given_shapes, shape_option
 from tpulite.configs import named_config
 from tpulite.frontend.cut import cut_graph
@@ -110,15 +111,11 @@ class Reading:
         from tpulite.quant.calibrate import quantize_onnx
 
         graph = self._part(path)
-        try:
+        with errors_named(path, self.calibration):
             if graph.format != "onnx" or graph.source is None:
                 raise ValueError("--calibrate is for ONNX files of floats, and this is none")
-            samples, _ = read_samples(self.calibration, graph)
-            return load_onnx(quantize_onnx(graph.source.data, samples), network_name(path))
-        except ValueError as error:
-            text = str(error)
-            files = (str(path), str(self.calibration))
-            raise ValueError(text if text.startswith(files) else f"{path}: {text}") from error
+            feeds, _ = read_feeds(self.calibration, graph, graph.source.data)
+            return load_onnx(quantize_onnx(graph.source.data, feeds), network_name(path))
 
     def _part(self, path: Path) -> Graph:
         """Read the part of a network that was asked for.

@@ -118,10 +118,11 @@ def run(  # noqa: PLR0913 - options of the command
     if steps_path is not None:
         check_steps(model, str(file))
     inputs = _inputs(model, source, pixels, limit, seed)
-    names = () if labels is None else load_names(labels, model.graph)
-    classes = inputs.labels
-    if labels is not None:
+    names, classes = (), inputs.labels
+    if labels is not None and labels.suffix == ".npy":
         classes = load_classes(labels, len(inputs.names), model.graph)
+    elif labels is not None:
+        names, classes = load_names(labels, model.graph), None
     elif source is not None and classes is not None:
         classes = check_classes(source, classes, len(inputs.names), model.graph)
     count = min(len(inputs.names), limit or len(inputs.names))

@@ -5,15 +5,48 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.cli.common import load_inputs
-from tpulite.cli.inputs import InputReader
+from tpulite.cli.inputs import InputReader, errors_named
 from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.pictures import PICTURES
 
-__all__ = ["Samples", "read_samples"]
+__all__ = ["Samples", "read_feeds", "read_samples"]
 
 Samples = np.ndarray | list[dict[str, np.ndarray]]
 """An array of samples along its first axis, or the inputs of each by name."""
+
+
+def read_feeds(
+    path: Path, graph: Graph, data: bytes, pixels: tuple[float, float] | None = None
+) -> tuple[list[dict[str, np.ndarray]], tuple[str, ...]]:
+    """Read samples as the inputs of an ONNX file of floats take them.
+
+    Parameters
+    ----------
+    path, graph, pixels
+        As of :func:`read_samples`.
+    data : bytes
+        The network's file.
+
+    Returns
+    -------
+    feeds : list of dict of str to ndarray
+        The inputs of each sample by name.
+    remarks : tuple of str
+        As of :func:`read_samples`.
+
+    Raises
+    ------
+    ValueError
+        If something cannot be read, does not suit the network (the file of the samples then comes
+        first), or the network is no ONNX file of floats.
+    """
+    from tpulite.quant.calibrate import check_samples, fixed_batch
+
+    fixed_batch(data)  # whose errors are about the network
+    samples, remarks = read_samples(path, graph, pixels)
+    with errors_named(path):
+        return check_samples(data, samples), remarks
 
 
 def read_samples(
@@ -45,6 +78,8 @@ def read_samples(
     if not path.is_dir() and path.suffix.lower() not in PICTURES:
         given = load_inputs(path)
         if isinstance(given, np.ndarray):
+            if not given.ndim:
+                raise ValueError(f"{path} must hold samples along its first axis, not one number")
             return given, ()
         counts = {len(values) if values.ndim else 0 for values in given.values()}
         if len(counts) != 1:
