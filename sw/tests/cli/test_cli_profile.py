@@ -144,6 +144,17 @@ def test_the_page_of_run_shows_the_input_and_the_classes(tpulite, tmp_path):
     assert page.mhz == 50 and "ms on the accelerator at 50 MHz" in page.text
 
 
+def test_the_page_of_inspect_shows_where_operators_run(tpulite, tmp_path):
+    code, _, err = tpulite("inspect", CNN_DIGITS, "--html", "page.html")
+    assert (code, err) == (0, "")
+    page, operators = ReadPage.of(tmp_path / "page.html"), Model.load(CNN_DIGITS).summary()
+    assert page.column("operator") == [x.name for x in operators]
+    assert page.column("MACs") == [x.macs or None for x in operators]
+    where = {"host": "CPU", "none": ""}
+    assert page.column("runs on") == [where.get(x.where, x.where) for x in operators]
+    assert f"{sum(x.macs for x in operators):,}" in page.text
+
+
 def test_an_interruption_is_one_line(tpulite, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

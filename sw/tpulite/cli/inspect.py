@@ -1,5 +1,6 @@
 """The command ``inspect``: every operator, where it runs, and why."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from tpulite.atomic import write_whole
 from tpulite.cli.common import (
     csv_option,
     json_option,
@@ -18,14 +20,18 @@ from tpulite.cli.common import (
 from tpulite.cli.help import command
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, meaning_options, ways_out
+from tpulite.cli.views import page_option
 from tpulite.configs import named_config
 from tpulite.graph.passes import simplify
 from tpulite.quant.library import as_library
 from tpulite.quant.partition import MachineSegment, RefusedError, crossings, partition
 from tpulite.quant.place import place
 from tpulite.quant.placed import Placed
+from tpulite.report.html import Head, write_inspection
 from tpulite.report.name_cell import NameCell
 from tpulite.report.network_facts import fact_lines, next_step
+from tpulite.report.network_graph import NetworkGraph
+from tpulite.report.operator_details import describe_operators
 from tpulite.runtime.host.tables import tabulate
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_plan import Plan
@@ -37,14 +43,16 @@ _WIDE = 100
 """Columns of a terminal that has room for the shapes of inputs, too."""
 
 
-@command(first=("--shape", "--outputs", "--exact", "--calibrate", "--json", "--csv"))
+@command(first=("--shape", "--outputs", "--exact", "--calibrate", "--html", "--json"))
 @click.argument("model", type=NETWORK)
 @meaning_options
+@page_option
 @json_option
 @csv_option
 def inspect(
     model: Path,
     reading: Reading,
+    html: Path | None,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
@@ -77,6 +85,8 @@ def inspect(
     save_json(json_path, record)
     if csv_path is not None:
         save_csv(csv_path, [_row(operator) for operator in operators])
+    if html is not None:
+        _write_page(html, placed, facts, statement(operators, exactness, crossings(segments)))
     console = Console()
     for line in facts:
         console.print(line, highlight=False, markup=False)
@@ -96,6 +106,23 @@ def inspect(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if problem:
         raise click.exceptions.Exit(1)
+
+
+def _write_page(path: Path, placed: Placed, facts: list[str], said: str) -> None:
+    network = NetworkGraph.of(placed)
+    boxes = network.operators
+    tiles = {
+        "operators": f"{len(boxes):,}",
+        "operators on the CPU": f"{sum(box.where == 'host' for box in boxes):,}",
+        "MACs": f"{sum(box.macs for box in boxes):,}",
+        "MACs on the CPU": f"{sum(box.macs for box in boxes if box.where == 'host'):,}",
+    }
+    pairs = (line.partition(": ") for line in facts)
+    rows = {name: text for name, _, text in pairs} | {"all": said}
+    lines = [f"numerics: {placed.exactness}"]
+    head = Head(placed.graph.name, "inspect", lines, tiles, rows)
+    details = describe_operators(placed.graph)
+    write_whole(path, partial(write_inspection, network=network, details=details, head=head))
 
 
 def _refused(placed: Placed) -> RefusedError | None:

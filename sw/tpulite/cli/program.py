@@ -125,7 +125,7 @@ def run_program(
     report = _Report(network_name(path), program, names, _run_all(program, each, choices), choices)
     if views:
         answers = [
-            Answered(name, values, report.answers(results))
+            Answered(name, values, report.answers(results), remark="; ".join(inputs.remarks))
             for name, values, results in zip(names, each, report.results, strict=True)
         ]
         profile = report.profile or report.predicted

@@ -138,7 +138,8 @@ def run(  # noqa: PLR0913 - options of the command
         results = _run_all(runner, inputs.values, count, reset)
     report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz, host_ms)
     if views:
-        profile, shown = report.profile or profile_model(model), report.answered(inputs.values)
+        profile = report.profile or profile_model(model)
+        shown = report.answered(inputs.values, "; ".join(inputs.remarks))
         views.save(model, profile, mhz, host_ms, answers=shown)
     if csv_path is not None:
         save_csv(csv_path, report.layers)

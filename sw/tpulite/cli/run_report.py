@@ -105,7 +105,7 @@ class RunReport:
             answers.append(answer(tensor, values, self.names, graph.classes))
         return answers
 
-    def answered(self, values: Mapping[str, np.ndarray]) -> list[Answered]:
+    def answered(self, values: Mapping[str, np.ndarray], remark: str) -> list[Answered]:
         """Return what a page shows: the first inputs, given all by name, and their answers."""
         return [
             Answered(
@@ -113,6 +113,7 @@ class RunReport:
                 {tensor: each[number] for tensor, each in values.items()},
                 self.answers(number),
                 self._verdict(number),
+                remark,
             )
             for number, name in enumerate(self.inputs[:_ANSWERS])
         ]

@@ -11,7 +11,15 @@ from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import OperatorDetails
 from tpulite.runtime.model_compare import Comparison
 
-__all__ = ["PACKAGES", "Answered", "Head", "Report", "write_comparison", "write_page"]
+__all__ = [
+    "PACKAGES",
+    "Answered",
+    "Head",
+    "Report",
+    "write_comparison",
+    "write_inspection",
+    "write_page",
+]
 
 PACKAGES = ("fast_sugiyama",)
 """What places boxes: the extra ``report``."""
@@ -64,6 +72,28 @@ def write_comparison(
     from tpulite.report.html.comparison import make_comparison
 
     path.write_text(make_comparison(comparison, network, details, head), encoding="utf-8")
+
+
+def write_inspection(
+    path: Path, network: NetworkGraph, details: Mapping[str, OperatorDetails], head: Head
+) -> None:
+    """Write a page about a network that is not compiled, which is like that of :func:`write_page`.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    network : NetworkGraph
+        Its operators.
+    details : mapping of str to OperatorDetails
+        What their file says of them.
+    head : Head
+        What is to be known of it.
+    """
+    _require()
+    from tpulite.report.html.inspection import make_inspection
+
+    path.write_text(make_inspection(network, details, head), encoding="utf-8")
 
 
 def _require() -> None:

@@ -33,12 +33,15 @@ class Answered:
         The outputs.
     expected : str
         The class that it has by its labels, if there are any.
+    remark : str
+        What was done to the inputs.
     """
 
     name: str
     inputs: Mapping[str, np.ndarray]
     answers: Sequence[Answer]
     expected: str = ""
+    remark: str = ""
 
 
 def make_answers(answered: Answered) -> dict[str, Any]:
@@ -58,6 +61,7 @@ def make_answers(answered: Answered) -> dict[str, Any]:
     ]
     return {
         "name": answered.name,
+        "remark": answered.remark,
         "pictures": pictures,
         "outputs": outputs,
         "expected": answered.expected,

@@ -40,7 +40,8 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
         yield "MACs on the accelerator", f"{profile.macs:,}"
         traffic = [layer.traffic for layer in profile.layers]
         moved = sum(x.read_bytes + x.written_bytes for x in traffic)
-        yield "DRAM traffic", f"{moved / 1024:,.1f} KiB"
+        small = moved < 1 << 20
+        yield "DRAM traffic", f"{moved / (1 << 10 if small else 1 << 20):.1f} {'KM'[not small]}iB"
     if report.network is not None:
         cpu = [box for box in report.network.operators if box.where == "host"]
         yield "operators on the CPU", f"{len(cpu)} of {len(report.network.operators)}"

@@ -18,8 +18,8 @@ _RUNS = {
 }
 
 _REASONS = {
-    "MXU": "it is a product of matrices, or a sum of products: the array computes those",
-    "VPU": "it is no product of matrices: the vector unit computes it in the unified buffer",
+    "MXU": "the systolic array computes sums of products",
+    "VPU": "it has no sums of products: the vector unit computes it in the unified buffer",
 }
 
 _FUSED = "The compiler fused it into another layer: it has no cycles of its own."
@@ -64,8 +64,16 @@ def make_items(
     items = {box.name: _operator(box, details.get(box.name)) for box in boxes}
     for name, note in (notes or {}).items():
         items[name]["notes"].append(note)
-    if profile is None:
-        return items
+    if profile is not None:
+        _add_layers(items, network, profile)
+    for box in boxes:
+        if box.macs and not items[box.name]["layers"]:
+            items[box.name]["facts"].append(("MACs", f"{box.macs:,}"))
+    return items
+
+
+def _add_layers(items: dict[str, Any], network: NetworkGraph | None, profile: Profile) -> None:
+    """Add the layers of operators, and those of none as items of their own."""
     layers = [layer for layer in profile.layers if layer.where == "machine" and layer.n]
     owner = owners(network, layers)
     for layer in layers:
@@ -76,7 +84,6 @@ def make_items(
     for item in items.values():
         if item["where"] in ("MXU", "VPU") and not item["layers"]:
             item["notes"].append(_FUSED)
-    return items
 
 
 def _operator(box: Box, details: OperatorDetails | None) -> dict[str, Any]:
@@ -85,8 +92,6 @@ def _operator(box: Box, details: OperatorDetails | None) -> dict[str, Any]:
     rows = [("runs", _RUNS.get(box.where, f"on the {box.by}"))]
     if because := box.why or _REASONS.get(box.where, ""):
         rows.append(("because", because))
-    if box.macs:
-        rows.append(("MACs", f"{box.macs:,}"))
     if where == "CPU":
         rows.append(("time", "not simulated: the cycles are those of the accelerator alone"))
     item["facts"] = rows

@@ -17,8 +17,6 @@ _COLUMNS = (
 )
 """Headings, and how each column is shown."""
 
-_ENDS = ("start", "end")
-
 
 def make_layer_table(profile: Profile, network: NetworkGraph | None) -> dict[str, Any]:
     """Return a row for each layer of the accelerator, and for each operator on the CPU."""
@@ -26,9 +24,11 @@ def make_layer_table(profile: Profile, network: NetworkGraph | None) -> dict[str
     for number, (key, row) in enumerate(_rows(profile, network), start=1):
         keys.append(key)
         rows.append([number, *row])
+    # A program has no operators, and a network on the CPU no cycles.
+    told = [i for i in range(len(_COLUMNS)) if any(row[i] not in (None, "", []) for row in rows)]
     return {
-        "columns": [{"title": title, "kind": kind} for title, kind in _COLUMNS],
-        "rows": rows,
+        "columns": [{"title": _COLUMNS[i][0], "kind": _COLUMNS[i][1]} for i in told],
+        "rows": [[row[i] for i in told] for row in rows],
         "keys": keys,
     }
 

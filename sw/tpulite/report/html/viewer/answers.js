@@ -13,7 +13,7 @@ views.answers = (place, data) => {
         html("table", { class: "classes" }, rows), output.lines.map((line) => html("p", {}, line)));
     });
     const expected = run.expected ? html("p", { class: "note" }, run.expected) : null;
-    place.append(html("article", { class: "answer" }, html("h3", {}, run.name), html("div", { class: "pictures" }, pictures),
+    place.append(html("article", { class: "answer" }, html("h3", {}, run.name, html("small", {}, run.remark)), html("div", { class: "pictures" }, pictures),
       html("div", { class: "outputs" }, outputs, expected)));
   }
 };

@@ -5,7 +5,7 @@ const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSigni
 const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
 
 const count = (value) => grouped.format(value);
-const real = (value) => (value && Math.abs(value) < 1e-3 ? value.toExponential(2) : significant.format(value));
+const real = (value) => Number.isInteger(value) ? grouped.format(value) : (value && Math.abs(value) < 1e-3 ? value.toExponential(2) : significant.format(value));
 const percent = (value) => (value && value < 0.001 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`);
 const noun = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
@@ -18,6 +18,9 @@ function bytes(value) {
 function tick(value) {
   return Math.abs(value) >= 1e5 ? short.format(value) : significant.format(value);
 }
+
+// Decimals that give the largest of some numbers four digits.
+const decimals = (most) => Math.max(0, Math.min(6, 3 - Math.floor(Math.log10(most || 1))));
 
 const ending = (text, letters) => (text.length > letters ? `…${text.slice(1 - letters)}` : text);
 
@@ -38,6 +41,16 @@ const LAYERS = [
   "#4c78c8", "#f0883c", "#3fa34d", "#d64f4f", "#9b5fc0", "#8c6a5b", "#d877b8", "#5c9ea8",
   "#b5a53a", "#6d8fd9", "#e2ab6b", "#7cc488", "#e58b88", "#b99bd6", "#b39a8f", "#a8a8a8",
 ];
+
+const CAUSES = {
+  "multipliers": "the matrix unit computes",
+  "weight tiles": "the matrix unit computes, but fewer vectors meet a tile of weights than it has rows",
+  "depthwise": "the matrix unit computes at the rate of depthwise convolutions",
+  "buffer": "the matrix unit stalls on a bank conflict in the unified buffer",
+  "vector path": "the vector unit computes, and the matrix unit is idle",
+  "DRAM": "both units are idle during a load or store",
+  "waiting": "both units are idle: commands, tokens or results are on their way",
+};
 
 const LINE = "var(--text)"; // what a legend shows as a line
 const colorOf = (word) => COLORS[word] ?? "#8f8f8f";

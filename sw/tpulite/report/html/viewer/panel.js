@@ -34,7 +34,7 @@ function layerFacts(layer, name) {
   const spent = layer.spent.map(([cause, cycles]) => `${cause} ${percent(cycles / layer.cycles)}`);
   const rows = [
     ["time", layer.cycles ? `${time(layer.cycles)}, ${percent(layer.share)} of all` : "hidden: it works only while others do"],
-    ["limited by", layer.spent.length ? layer.spent[0][0] : ""], ["spent on", spent.join(", ")],
+    ["limited by", layer.spent.length ? `${layer.spent[0][0]}: ${CAUSES[layer.spent[0][0]]}` : ""], ["spent on", spent.join(", ")],
     ["what would help", layer.cycles ? layer.advice : ""],
     ["MACs", layer.macs && count(layer.macs)],
     ["product", layer.product && `${count(layer.product[0])} vectors x ${count(layer.product[1])} products x ${count(layer.product[2])} channels`],

@@ -5,7 +5,7 @@ const CELLS = {
   name: (value) => value,
   count, percent, bytes, real,
   number: (value) => (typeof value === "number" ? significant.format(value) : value),
-  time: (value) => (state.milliseconds ? significant.format(toTime(value)) : count(value)),
+  time: (value, most) => (state.milliseconds ? toTime(value).toFixed(decimals(toTime(most))) : count(value)),
   badge: (value) => value && html("span", { class: "badge", style: `background:${colorOf(value)}` }, value),
 };
 
@@ -21,7 +21,7 @@ function cell(column, value, most) {
   }
   if (typeof value === "string" && NUMBERS.has(column.kind)) return html("td", { class: "number remark" }, value);
   const classes = NUMBERS.has(column.kind) ? "number" : column.kind;
-  return html("td", { class: classes }, CELLS[column.kind](value));
+  return html("td", { class: classes }, CELLS[column.kind](value, most));
 }
 
 function order(a, b) {
@@ -36,7 +36,10 @@ function causeLegend(rows, index) {
 
 function legend(entries, title) {
   return html("ul", { class: "legend" }, title ? html("li", {}, `${title}:`) : null,
-    entries.map(([label, color]) => html("li", {}, html("i", { class: color === LINE ? "stroke" : null, style: `background:${color}` }), label)));
+    entries.map(([label, color]) => {
+      const entry = html("li", {}, html("i", { class: color === LINE ? "stroke" : null, style: `background:${color}` }), label);
+      return label in CAUSES ? tell(entry, () => [label, CAUSES[label]]) : entry;
+    }));
 }
 
 views.table = (place, data) => {
