@@ -21,14 +21,15 @@ from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
 ROOT = Path(__file__).resolve().parents[1]
 
 _INSTEAD = {
-    "layer groups": "no layers run together, slice by slice: images without room go through DRAM",
-    "rolling buffers": "rows that two slices of a group need are computed, or loaded, again",
-    "prefetch": "loads, and weights of the array, wait for all that is computed before them",
-    "block-level start": "layers are cut into as few commands as the accumulators allow, so the "
-    "next one starts late",
-    "interleaved depthwise": "a stream of a depthwise convolution is one line of outputs",
-    "dense mode": "inputs of few channels are padded to whole vectors in DRAM, pixel by pixel",
-    "dead channel removal": "channels that no result needs are computed, too",
+    "layer groups": "layers run one after the other; feature maps that do not fit go through DRAM",
+    "rolling buffers": "rows that two slices of a group share are computed or loaded again",
+    "prefetch": "loads, and weight tiles of the array, wait until all earlier computation has "
+    "ended",
+    "block-level start": "layers use as few commands as the accumulators allow, so the next layer "
+    "starts late",
+    "interleaved depthwise": "a depthwise convolution streams one output row at a time",
+    "dense mode": "each pixel of an input with few channels is padded to a whole vector in DRAM",
+    "dead channel removal": "channels that no result needs are computed as well",
 }
 
 T = TypeVar("T", Record, Ablation, Compilation)
@@ -40,18 +41,17 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
     lines = [
         "# Benchmarks",
         "",
-        "Written by `scripts/bench_pages.py`, whose docstring has the commands. On the device",
-        "`rtl` figures are the chip's own counters; on `model` cycles are those of the",
-        "[cycle model](decisions/0004-the-cycle-model.md).",
-        "Cycles are counted from START to the interrupt, everything in DRAM at the start, with the",
-        "reference memory: 128-bit AXI, 50 cycles of read latency. All results are the exact ones,",
-        "bit for bit.",
+        "`scripts/bench_pages.py` writes this page; its docstring has the commands. Cycles of the",
+        "device `rtl` are read from the chip's counters, those of `model` come from the",
+        "[cycle model](decisions/0004-the-cycle-model.md). They are counted from START to the",
+        "interrupt, with all data in DRAM at the start and the reference memory (128-bit AXI, 50",
+        "cycles of read latency). All results are bit-exact.",
         "",
         "## Targets and other machines",
         "",
-        "The best of the other machines is the one with the fewest cycles of those below that have",
-        "256 multipliers, too, under its own conditions. Cycles are those of a batch of 16 where",
-        "there are several.",
+        "The best other machine is the one with the fewest cycles among the machines below with",
+        "256 multipliers; its conditions are given with it. For workloads of several batches,",
+        "cycles are those of one batch of 16.",
         "",
         *_table(
             "workload|device|MACs / 256|cycles|target|met|best other machine|its cycles",
@@ -71,8 +71,8 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
         ),
         "## All workloads",
         "",
-        "`limit` is the larger of MACs / 256 and the beats that DRAM must deliver or take at",
-        "least; `each` the cycles of a batch of 16, or of a vector; bytes include the commands.",
+        "`limit` is the larger of MACs / 256 and the minimum number of DRAM beats. `each` is the",
+        "number of cycles per batch of 16, or per vector. Bytes include the commands.",
         "",
         *_table(
             "workload|device|MACs|cycles|each|limit|utilization|bytes read|bytes written",
@@ -147,22 +147,22 @@ def ablation_page(results: Sequence[Ablation]) -> str:
             (f"`{name}`", base.device, _moved(base), *("" if x.same else _moved(x) for x in others))
         )
     lines = [
-        "# What each mechanism is worth",
+        "# Ablation: what each mechanism is worth",
         "",
-        "Each mechanism of the compiler off, one at a time, against everything on. Written by",
-        "`scripts/bench_pages.py`, whose docstring has the commands. On the device `rtl` figures",
-        "are the chip's own counters; on `model` results are those of the golden machine and",
-        "cycles those of the [cycle model](decisions/0004-the-cycle-model.md). Every program gave",
-        "the exact results, bit for bit. Where nothing is said, the program is the same: the",
-        "mechanism has no part in it.",
+        "Each mechanism of the compiler is disabled in turn and compared with the default, which",
+        "enables all. `scripts/bench_pages.py` writes this page; its docstring has the commands.",
+        "Cycles of the device `rtl` are read from the chip's counters; on `model`, results come",
+        "from the golden model and cycles from the",
+        "[cycle model](decisions/0004-the-cycle-model.md). All results are bit-exact. An empty",
+        "cell means that the program does not change.",
         "",
-        *_table("off|what happens instead", _INSTEAD.items()),
+        *_table("disabled|what happens instead", _INSTEAD.items()),
         "## Cycles",
         "",
         *_table(head, cycles),
         "## Bytes of DRAM",
         "",
-        "Read, commands included, and written.",
+        "Bytes read, commands included, plus bytes written.",
         "",
         *_table(head, traffic),
     ]

@@ -37,7 +37,7 @@ QUANTIZED = frozenset(
         *("QLinearConv", "QLinearMatMul", "QuantizeLinear"),
     }
 )
-"""Operators whose tests must give the very bits that are expected."""
+"""Operators whose tests must give exactly the expected results."""
 
 OPERATORS = QUANTIZED | {
     *("Add", "ArgMax", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "Elu"),
@@ -51,8 +51,8 @@ OPERATORS = QUANTIZED | {
 """Operators whose tests are run; a test belongs here if it has no others."""
 
 EXCLUDED = {
-    "training": "trains, which no inference machine does",
-    "expanded": "the same test in terms of other operators",
+    "training": "training is not inference",
+    "expanded": "the same test, expressed by other operators",
 }
 """Parts of names of tests that are not run, and why."""
 

@@ -9,15 +9,17 @@ from conformance_cases import EXCLUDED, REQUIREMENT
 __all__ = ["Row", "page"]
 
 _RESULTS = {
-    "exact": "the very bits that the test expects",
-    "equal": "of a float test on the machine: quantized after training with the test's own data, "
-    "all elements are those that ONNX Runtime computes from the same quantized file operator by "
-    "operator, in floats; on the host: the expected numbers within 0.1 %",
-    "one step": "the same, but for some elements that are one step of the output's scale away",
-    "library": "the bits of ONNX Runtime, which are not those that the test expects",
-    "not supported": "refused when it is read, an operator that import names as unsupported, or "
-    "what ONNX Runtime does not run either",
-    "failed": "wrong, or accepted and then not compiled or run",
+    "exact": "the result that the test expects, bit for bit",
+    "equal": "float tests. On the machine: the test is quantized with its own data, and all "
+    "elements "
+    "equal those that ONNX Runtime computes from the same quantized file, operator by "
+    "operator in float. On the CPU: the expected values within 0.1 %",
+    "one step": "as `equal`, but some elements differ by one quantization step of the output",
+    "library": "the result of ONNX Runtime, which differs from what the test expects",
+    "not supported": "the file is refused, import names an operator as unsupported, or ONNX "
+    "Runtime does not "
+    "run the test either",
+    "failed": "a wrong result, or a file that is accepted and then fails to compile or run",
 }
 
 
@@ -39,20 +41,19 @@ def page(rows: Sequence[Row], devices: Sequence[str], poor: float) -> str:
     """Return docs/conformance.md."""
     counts = Counter(row.result for row in rows)
     machine = sum(row.where not in ("", "host") for row in rows)
-    names = {"golden": "the golden machine", "rtl": "the Verilated chip, with the same bits"}
+    names = {"golden": "the golden model", "rtl": "the Verilated chip"}
     lines = [
         "# Conformance",
         "",
-        f"The node tests of ONNX (from the wheel of `{REQUIREMENT}`) for the operators that we "
-        "claim, on",
-        f"{' and '.join(names[device] for device in devices)}. Written by "
-        "`python scripts/conformance.py`.",
+        f"The node tests of ONNX (from the wheel of `{REQUIREMENT}`) for the supported "
+        "operators, on",
+        f"{' and '.join(names[device] for device in devices)}. "
+        "`python scripts/conformance.py` writes this page.",
         "",
         "Parameters of a test (weights, scales, bounds) are constants, as they are in a network.",
         f"A float test fails if quantization changes its output by more than {poor:.0%} of its "
         "largest",
-        "magnitude, or if an element is more than one step of the output's scale away from what "
-        "ONNX",
+        "magnitude, or if an element differs by more than one quantization step from what ONNX",
         "Runtime computes from the same quantized file.",
         "",
         f"{len(rows)} tests, {machine} of them on the machine:",
@@ -61,7 +62,7 @@ def page(rows: Sequence[Row], devices: Sequence[str], poor: float) -> str:
         "| --- | --- | --- |",
         *(f"| {result} | {counts[result]} | {text} |" for result, text in _RESULTS.items()),
         "",
-        "Not run are tests whose names contain: "
+        "Tests whose names contain one of the following are not run: "
         + "; ".join(f"`{part}` ({why})" for part, why in EXCLUDED.items())
         + ".",
         "",

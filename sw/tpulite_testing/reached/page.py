@@ -17,24 +17,30 @@ from tpulite_testing.reached.trace import GRAPH_REWRITES, LAYER_REWRITES, Reache
 __all__ = ["REASONS", "SOURCES", "draw_all", "page", "unreached"]
 
 REASONS = {
-    "fold constants": "the readers of files work out constants before; cases are in "
-    "`test_passes_fold.py`",
-    "fold batch norm": "it is for float networks, which nothing compiles; cases are in "
-    "`test_passes_fold.py`",
-    "stack images": "the images of a batch become one where every layer sees single pixels: dense "
-    "layers and functions, which few other rewrites touch; dense mode is not for tall images; "
+    "fold constants": "importers evaluate constants before this pass; `test_passes_fold.py` has "
+    "cases",
+    "fold batch norm": "it applies to float networks, which are not compiled; "
+    "`test_passes_fold.py` has cases",
+    "stack images": "it joins the inputs of a batch if all layers work on single pixels (dense "
+    "layers and "
+    "functions), which few other rewrites change; dense mode excludes tall feature maps; "
     "`test_batch.py` has cases",
-    "substitute layers": "it is for depthwise convolutions with dilations above 15, which few "
-    "files have, and dilated convolutions are not joined",
-    "fuse crops": "it is for convolutions whose ends are cut off, which are those of TCN: rows, "
-    "without strides and without more inputs",
-    "fold space to batch": "it is for dilated convolutions of files with an open batch",
-    "trace origins": "it is for ONNX files that move axes themselves: heads of boxes and rows",
-    "remove dead nodes": "converters leave no dead nodes; two families of plain networks have some",
-    "tabulate chains": "drawn TFLite networks have no chain left when they come to the compiler, "
-    "and ONNX networks are padded and clipped by their library",
-    "remove identities": "what it removes is at the ends of files, or doubled reshapes of heads",
-    "join moves": "it is for moves of elements one behind the other, which are at heads and frames",
+    "substitute layers": "it applies to depthwise convolutions with dilations above 15, which "
+    "are rare, and "
+    "dilated convolutions are not joined",
+    "fuse crops": "it applies to convolutions whose ends are cropped, as in TCNs, with unit "
+    "strides and one "
+    "input",
+    "fold space to batch": "it applies to dilated convolutions in files with an open batch",
+    "trace origins": "it applies to ONNX files with explicit transposes, such as detection heads",
+    "remove dead nodes": "converters leave no dead nodes; two families of typical networks have "
+    "some",
+    "tabulate chains": "random TFLite networks reach the compiler without chains, and in ONNX "
+    "networks the "
+    "library pads and clips",
+    "remove identities": "it removes nodes at the ends of files, and duplicate reshapes in heads",
+    "join moves": "it applies to consecutive data movement operators, which occur in heads and "
+    "framing",
 }
 """Why rewrites are in pairs that no draw reaches, the rarest first."""
 
@@ -46,34 +52,35 @@ _PATCHWORKS, _OPERATORS, _GRAPHS = 60, 300, 2000
 SOURCES = ("TFLite", "ONNX", "operators", "layers")
 """Plain networks in two formats, TFLite networks of any operators, and graphs of layers."""
 
-_TEXT = """# Rewrites that the tests reach
+_TEXT = """# Coverage of compiler rewrites
 
-Written by `python scripts/reached_page.py`. A network is rewritten on its way to a program: first
-the graph of the file (`tpulite.graph.passes`), then the layers of the machine
-(`tpulite.compiler.rewritten.PASSES`). Errors hide where two rewrites meet, so it is counted which
-ones drawn networks reach: {plain} plain networks in each format, as people build them
-(`tpulite_testing.plain`), {operators} TFLite networks of any operators one behind the other, and
-{graphs} graphs of layers, which have what files rarely have. `tpulite regress --jobs
-plain-tflite,plain-onnx,litert-networks,random-graphs` compares their results with a library or with
-the definition of the layers, bit by bit; `make test` does it with some of them.
+The compiler rewrites a network twice: first the graph of the file (`tpulite.graph.passes`), then
+the layers of the machine (`tpulite.compiler.rewritten.PASSES`). Rewrites that interact are prone to
+errors, so this page counts the rewrites, and pairs of rewrites, that random test networks trigger.
+There are three kinds of networks: {plain} typical networks in each format
+(`tpulite_testing.plain`), {operators} TFLite networks of random operators in sequence, and
+{graphs} graphs of layers, with forms that are rare in files. `tpulite regress --jobs
+plain-tflite,plain-onnx,litert-networks,random-graphs` compares their results bit by bit with a
+library or with the definition of the layers, and `make test` does so for some of them. `python
+scripts/reached_page.py` writes this page.
 
 ## Rewrites
 
-Networks in which a rewrite changed something.
+Number of networks that a rewrite changed.
 
 {alone}
 
 ## Pairs
 
-Networks in which both changed something; of two passes of the compiler also, behind the stroke, in
-which the second one changed a layer that the first one had made, or where a pass changed three
-layers in a row. The rewrite of the row runs first.
+Number of networks that both rewrites changed. For two passes over layers, the figure after the
+slash counts networks in which the second pass changed a layer that the first one had made, or in
+which one pass changed three consecutive layers. The rewrite of the row runs first.
 
 {graph_pairs}
 
 {layer_pairs}
 
-## Pairs that no draw reaches
+## Pairs that no network reaches
 
 {left}
 """
