@@ -36,7 +36,7 @@ def says(finding: Finding) -> str:
 def table(findings: list[Finding]) -> Table:
     """Return what was found: a row for each property below the name of its proof."""
     table = Table(
-        title="What is proven",
+        title="Proofs",
         caption="mutant: cycles until one breaks it",
         box=SIMPLE_HEAD,
     )
