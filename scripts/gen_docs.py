@@ -15,6 +15,7 @@ from tpulite.arch import effects, isa, memory, registers, timing
 from tpulite.arch.bitfield import Field, Layout
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, RECORD_BYTES, Config
 from tpulite.arch.numerics import Rounding
+from worked_command import worked_command
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -248,6 +249,7 @@ def isa_page() -> str:
         "",
         *enum_table(isa.Opcode),
         *[line for layout in isa.COMMANDS.values() for line in layout_section(layout)],
+        *worked_command(),
         "## Channel records",
         "",
         *layout_section(isa.RECORD),
