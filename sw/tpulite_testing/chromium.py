@@ -97,8 +97,12 @@ async def open_page(path: Path, folder: Path) -> AsyncIterator[Page]:
             for domain in ("Runtime", "Log", "Network", "Page"):
                 await page.send(f"{domain}.enable")
             await page.send("Page.navigate", url=path.as_uri())
-            yield page
-            socket.close()
+            try:
+                yield page
+            finally:
+                socket.close()
+                while await socket.read_message() is not None:
+                    pass  # until it is closed
         finally:
             browser.terminate()
             browser.stderr.read()
