@@ -52,7 +52,7 @@ def worked_command() -> list[str]:
         "## One command, worked through",
         "",
         "A convolution with a 3 × 3 kernel, 8 × 8 pixels, 32 input and 16 output channels, on",
-        f"the default machine (N = {config.array_size}). In DRAM it is these {COMMAND_BYTES} bytes, the",
+        f"the default machine (N = {config.array_size}). In DRAM it is {COMMAND_BYTES} bytes, the",
         "lowest address first:",
         "",
         *_dump(data),

@@ -250,7 +250,7 @@ def _map_panel() -> Drawing:
     drawing = Drawing("The whole array", 16 * size + 36, top + 16 * size + 8)
     drawing.text(4, 14, "All 16 × 16 elements", cls="left bold")
     drawing.text(
-        4, 30, "one output a line, of 16 channels; the marked one thick", cls="left tiny faint"
+        4, 30, "a line: an output, of 16 channels; yellow rows have a tap", cls="left tiny faint"
     )
     drawing.text(28 + 8 * size, 48, "columns: channels 0 … 15", cls="small faint")
     for row in range(_N):
