@@ -9,6 +9,16 @@
 #include "state.h"
 #include "verilated.h"
 
+#if TPULITE_WATCH
+#include "watch.h"  // from whoever shows the chip
+#else
+namespace tpulite {
+struct Watch {
+  void sample(const Vtpulite&) {}
+};
+}  // namespace tpulite
+#endif
+
 namespace {
 
 constexpr int kEngines = TPULITE_ENGINES;
@@ -25,6 +35,7 @@ struct Chip {
   bool tracing = false;
   std::vector<int64_t> trace[kEngines];
   std::vector<tpulite::Variable> state;
+  tpulite::Watch watch;
 
   Chip(size_t dram_bytes, const tpulite::Timing& timing, uint64_t seed)
       : top(&context, ""),
@@ -46,6 +57,7 @@ struct Chip {
     top.eval();
     memory.sample(top);
     if (tracing) record();
+    watch.sample(top);
     top.clk = 1;
     top.eval();
     memory.drive(top);
@@ -185,6 +197,8 @@ void chip_trace(void* chip, int on) {
 size_t chip_trace_size(void* chip, int engine) { return get(chip).trace[engine].size() / kTraceRow; }
 
 const int64_t* chip_trace_rows(void* chip, int engine) { return get(chip).trace[engine].data(); }
+
+void* chip_watch(void* chip) { return &get(chip).watch; }
 
 size_t chip_state_size(void* chip) { return get(chip).state.size(); }
 

@@ -48,6 +48,9 @@ size_t chip_trace_size(void *chip, int engine);
 /* For each of these commands: first cycle, last cycle + 1, then cycles in each state but IDLE. */
 const int64_t *chip_trace_rows(void *chip, int engine);
 
+/* The `tpulite::Watch` of a build with TPULITE_WATCH, which sees every cycle before its edge. */
+void *chip_watch(void *chip);
+
 /* Registers and memories that may be changed from outside: those that the Verilog declares public.
  * Each has a name, `MODULE NAME`, and words of bits; a register is one word. */
 size_t chip_state_size(void *chip);

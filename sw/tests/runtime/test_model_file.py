@@ -53,7 +53,7 @@ def test_other_files_are_refused(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "version 99, this is 4"),
+        ({"version": 99}, "version 99, this is 5"),
         ({"format": "other"}, "format 'other'"),
         ({"exactness": "nobody"}, "its contents were changed, they do not have their checksum"),
         ({"options": {"batch": "x"}}, "its contents were changed"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tpulite.golden.timing.predict import predict_cycles
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.states import States
@@ -25,11 +26,18 @@ class Example:
         By name, in the file's shapes and dtypes.
     states : mapping of str to ndarray
         By name of the state, what it holds behind this run, which is the first.
+    borders : mapping of str to ndarray
+        By name, the other inputs and outputs of programs: so each program can be run alone, without
+        the parts of the network that run on the CPU.
+    cycles : tuple of int
+        Cycles of each program by the cycle model, with the reference memory.
     """
 
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
     states: Mapping[str, np.ndarray]
+    borders: Mapping[str, np.ndarray]
+    cycles: tuple[int, ...]
 
 
 def draw_example(model: Model) -> Example | None:
@@ -41,4 +49,8 @@ def draw_example(model: Model) -> Example | None:
     except ValueError:
         return None
     outputs = {name: model.value(name, found) for name in model.graph.outputs}
-    return Example(inputs, outputs, dict(state))
+    ends = {spec.name for program in model.programs for spec in (*program.inputs, *program.outputs)}
+    inner = ends & model.graph.tensors.keys() - inputs.keys() - outputs.keys()
+    borders = {name: model.value(name, found) for name in sorted(inner)}
+    cycles = tuple(predict_cycles(each.commands, each.config) for each in model.programs)
+    return Example(inputs, outputs, dict(state), borders, cycles)

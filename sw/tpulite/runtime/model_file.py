@@ -1,10 +1,11 @@
 """Files of compiled networks: plan, constants of the host and programs in one archive.
 
-Version 4 of the format has, besides the graph, its plan and programs (``model.json``,
+Version 5 of the format has, besides the graph, its plan and programs (``model.json``,
 ``arrays/*.npy``, ``programs/*.tpl``) and what libraries run (``library/*``): the graph's
 ``states``; ``library``, name and version of the package whose numerics the programs have; and an
-``example``, inputs drawn by a seed with the outputs of a first run and the states behind it
-(``example/inputs/0.npy`` and so on, in the order of the names).
+``example``, inputs drawn by a seed with the outputs of a first run, the states behind it, the other
+inputs and outputs of programs (``example/inputs/0.npy`` and so on, in the order of the names), and
+the cycles of each program by the cycle model. `make web` makes a page that checks such a file.
 """
 
 import io
@@ -30,11 +31,12 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_graph import graph_from_json, graph_to_json
 from tpulite.runtime.model_plan import Plan
 
-__all__ = ["is_model_file", "load_example", "load_model_file", "save_model"]
+__all__ = ["VERSION", "is_model_file", "load_example", "load_model_file", "save_model"]
 
-_KIND, _VERSION = "model", 4
+_KIND, VERSION = "model", 5
+"""Version of the format, see above."""
 
-_EXAMPLE = ("inputs", "outputs", "states")
+_EXAMPLE = ("inputs", "outputs", "states", "borders")
 
 
 def save_model(model: Model, path: Path, example: Example | None = None) -> None:
@@ -62,7 +64,7 @@ def save_model(model: Model, path: Path, example: Example | None = None) -> None
         parts[_program_name(number)] = program.pack()
     for number, file in enumerate(files):
         parts[_library_name(number)] = file.data
-    path.write_bytes(packed(_KIND, _VERSION, metadata, parts))
+    path.write_bytes(packed(_KIND, VERSION, metadata, parts))
 
 
 def is_model_file(path: Path) -> bool:
@@ -78,7 +80,7 @@ def load_model_file(path: Path) -> Model:
     ValueError
         If the file is not a whole one of this version, or a library that it needs is missing.
     """
-    with opened(_KIND, _VERSION, path.read_bytes(), path) as (metadata, parts):
+    with opened(_KIND, VERSION, path.read_bytes(), path) as (metadata, parts):
         arrays = {
             name.removeprefix("arrays/").removesuffix(".npy"): _array(data)
             for name, data in parts.items()
@@ -122,7 +124,7 @@ def load_example(path: Path) -> Example | None:
     ValueError
         If the file is not a whole one of this version.
     """
-    with opened(_KIND, _VERSION, path.read_bytes(), path) as (metadata, parts):
+    with opened(_KIND, VERSION, path.read_bytes(), path) as (metadata, parts):
         if metadata["example"] is None:
             return None
         each = (
@@ -132,16 +134,17 @@ def load_example(path: Path) -> Example | None:
             }
             for field in _EXAMPLE
         )
-        return Example(*each)
+        return Example(*each, tuple(metadata["example"]["cycles"]))
 
 
 def _named(example: Example) -> dict[str, Any]:
-    return {"seed": EXAMPLE_SEED, **{field: list(getattr(example, field)) for field in _EXAMPLE}}
+    names = {field: list(getattr(example, field)) for field in _EXAMPLE}
+    return {"seed": EXAMPLE_SEED, "cycles": example.cycles, **names}
 
 
 def _npy(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
-    np.save(buffer, array)
+    np.save(buffer, np.asarray(array, order="C"))
     return buffer.getvalue()
 
 
