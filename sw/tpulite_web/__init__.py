@@ -1,1 +1,1 @@
-"""The NPU in a browser tab: the Verilated chip as WebAssembly, in one page that needs no network."""
+"""The NPU in a browser tab: the Verilated chip as WebAssembly, in one page of its own."""

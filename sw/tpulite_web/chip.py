@@ -14,8 +14,6 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.arch.registers import EngineState
-from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.mxu.systolic_array import psum_width
 from tpulite_rtl.verilated.library import HARNESS_DIR, cached_verilog, models
 from tpulite_rtl.verilated.toolchain import build_once, verilator_environment
 
@@ -123,8 +121,6 @@ def _defines(config: Config) -> Sequence[str]:
         "ENGINE_STATES": len(EngineState),
         "ARRAY_SIZE": config.array_size,
         "UB_ROWS": config.ub_rows,
-        "ROW_BITS": ROW_BITS,
-        "SUM_BITS": psum_width(config),
         "READ_LATENCY": REFERENCE_MEMORY.read_latency,
         "WRITE_RESPONSE": REFERENCE_MEMORY.write_response,
     }

@@ -127,14 +127,15 @@ def load_example(path: Path) -> Example | None:
     with opened(_KIND, VERSION, path.read_bytes(), path) as (metadata, parts):
         if metadata["example"] is None:
             return None
-        each = (
+        example = metadata["example"]
+        inputs, outputs, states, borders = (
             {
                 name: _array(parts[_example_name(field, number)])
-                for number, name in enumerate(metadata["example"][field])
+                for number, name in enumerate(example[field])
             }
             for field in _EXAMPLE
         )
-        return Example(*each, tuple(metadata["example"]["cycles"]))
+        return Example(inputs, outputs, states, borders, tuple(example["cycles"]))
 
 
 def _named(example: Example) -> dict[str, Any]:

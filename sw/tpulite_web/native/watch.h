@@ -17,8 +17,6 @@ namespace tpulite {
 
 constexpr int kN = TPULITE_ARRAY_SIZE;
 constexpr int kRows = TPULITE_UB_ROWS;
-constexpr int kRowBits = TPULITE_ROW_BITS;
-constexpr int kSumBits = TPULITE_SUM_BITS;
 constexpr uint16_t kNoRow = 0xFFFF;
 
 constexpr const char* kReaders[] = {"activation", "weight", "record", "vpu_a", "vpu_b", "store"};
@@ -29,6 +27,7 @@ constexpr int kReadPorts = 6, kWritePorts = 3, kEngineCount = 4;
 struct Signal {
   const uint8_t* data = nullptr;
   size_t bytes = 0;
+  int bits = 0;
 
   static Signal find(const std::string& module, const std::string& name) {
     const VerilatedScope* scope = Verilated::threadContextp()->scopeFind(module.c_str());
@@ -37,20 +36,21 @@ struct Signal {
       std::fprintf(stderr, "the chip has no signal %s of %s\n", name.c_str(), module.c_str());
       std::abort();
     }
-    return {static_cast<const uint8_t*>(var->datap()), var->entSize()};
+    return {static_cast<const uint8_t*>(var->datap()), var->entSize(), static_cast<int>(var->entBits())};
   }
 
-  // Bits from `low` on, at most 32.
-  uint32_t get(int low = 0, int bits = 32) const {
+  // So many bits from `low` on, at most 32.
+  uint32_t get(int low, int width) const {
     uint64_t word = 0;
     size_t first = low / 8, count = bytes - first < 5 ? bytes - first : 5;
     std::memcpy(&word, data + first, count);
-    return static_cast<uint32_t>(word >> low % 8) & (bits < 32 ? (1u << bits) - 1 : ~0u);
+    return static_cast<uint32_t>(word >> low % 8) & (width < 32 ? (1u << width) - 1 : ~0u);
   }
 
-  int32_t get_signed(int low, int bits) const {
-    return static_cast<int32_t>(get(low, bits) << (32 - bits)) >> (32 - bits);
+  int32_t get_signed(int low, int width) const {
+    return static_cast<int32_t>(get(low, width) << (32 - width)) >> (32 - width);
   }
+  int32_t get_signed() const { return get_signed(0, bits); }
 };
 
 struct Element {
@@ -111,8 +111,8 @@ class Watch {
     if (framing) record(top, state, index);
     for (int i = 0; i < kWritePorts; i++) {
       if (!writes_[i].taken()) continue;
-      uint32_t row = writes_[i].payload.get(0, kRowBits) % kRows;
-      for (int n = 0; n < kN; n++) buffer[row * kN + n] = writes_[i].payload.get(kRowBits + 8 * n, 8);
+      uint32_t row = writes_[i].row() % kRows;
+      for (int n = 0; n < kN; n++) buffer[row * kN + n] = writes_[i].byte(n);
       writer[row] = i + 1;
     }
     cycle++;
@@ -120,16 +120,22 @@ class Watch {
 
  private:
   struct Port {
+    bool writes;
     Signal valid, ready, payload;
 
     static Port find(const std::string& name) {
       auto signal = [&](const char* end) {
         return Signal::find("tpulite.buffer", name + "__request__" + end);
       };
-      return {signal("valid"), signal("ready"), signal("payload")};
+      return {name[0] == 'w', signal("valid"), signal("ready"), signal("payload")};
     }
     bool asked() const { return valid.get(0, 1); }
     bool taken() const { return asked() && ready.get(0, 1); }
+
+    // A write's bytes lie above its row.
+    int row_bits() const { return writes ? payload.bits - 8 * kN : payload.bits; }
+    uint32_t row() const { return payload.get(0, row_bits()); }
+    uint8_t byte(int n) const { return payload.get(row_bits() + 8 * n, 8); }
   };
 
   std::vector<Port> reads_, writes_;
@@ -159,14 +165,14 @@ class Watch {
     Frame& f = frames.back();
     std::memset(&f, 0, sizeof f);
     for (int i = 0; i < kReadPorts; i++) {
-      f.read_rows[i] = reads_[i].taken() ? reads_[i].payload.get(0, kRowBits) : kNoRow;
+      f.read_rows[i] = reads_[i].taken() ? reads_[i].row() : kNoRow;
       f.refused |= (reads_[i].asked() && !reads_[i].taken()) << i;
     }
     for (int i = 0; i < kWritePorts; i++) {
       const Port& port = writes_[i];
-      f.write_rows[i] = port.taken() ? port.payload.get(0, kRowBits) : kNoRow;
+      f.write_rows[i] = port.taken() ? port.row() : kNoRow;
       f.refused |= (port.asked() && !port.taken()) << (kReadPorts + i);
-      for (int n = 0; n < kN; n++) f.write_data[i][n] = port.payload.get(kRowBits + 8 * n, 8);
+      for (int n = 0; n < kN; n++) f.write_data[i][n] = port.byte(n);
     }
     f.axi = (top.m_axi_arvalid && top.m_axi_arready) | (top.m_axi_rvalid && top.m_axi_rready) << 1 |
             (top.m_axi_awvalid && top.m_axi_awready) << 2 |
@@ -174,15 +180,16 @@ class Watch {
             (top.m_axi_bvalid && top.m_axi_bready) << 4;
     f.flags = enters_.get(0, 1) | leaves_.get(0, 1) << 1;
     for (int i = 0; i < kEngineCount; i++) f.index[i] = index[i], f.state[i] = state[i];
-    for (int n = 0; n < kN; n++) f.sums[n] = sums_.get_signed(kSumBits * n, kSumBits);
+    const int width = sums_.bits / kN;
+    for (int n = 0; n < kN; n++) f.sums[n] = sums_.get_signed(width * n, width);
     for (int r = 0; r < kN; r++)
       for (int c = 0; c < kN; c++) {
         Element& e = f.elements[r][c];
         const auto& s = elements_[r][c];
-        e.weight = s.weight.get_signed(0, 9);
-        e.next_weight = s.shadow.get_signed(0, 9);
+        e.weight = s.weight.get_signed();
+        e.next_weight = s.shadow.get_signed();
         e.activation = s.activation.get(0, 8);
-        e.sum = s.total.get_signed(0, kSumBits);
+        e.sum = s.total.get_signed();
         e.valid = r + c ? in_flight_.get(r + c - 1, 1) : enters_.get(0, 1);
       }
   }

@@ -6,7 +6,7 @@ const facts = JSON.parse($("facts").textContent);
 const text = (number) => number.toLocaleString("en");
 const FRAMES = 256, KEPT_BLOCKS = 64, WINDOW = 96;
 
-const state = { chip: null, network: null, given: null, results: null, part: 0, cycle: 0, playing: false };
+const state = { chip: null, network: null, given: null, results: null, part: 0, cycle: null, playing: false };
 const chips = {}, networks = {}, blocks = new Map();
 let waiting = new Map(), requests = 0, buffer = null, shownBlock = null, shownCycle = -1, toCycle = [null, null];
 
@@ -68,7 +68,8 @@ async function run() {
     blocks.clear();
     shownBlock = null;
     showAnswer(network, given, results, seconds);
-    choosePart(state.part, state.cycle);
+    // The first time, begin where the array is at work.
+    choosePart(state.part, state.cycle ?? Math.floor(results[state.part].ticks / 4));
     document.body.dataset.runs = Number(document.body.dataset.runs || 0) + 1;
   } catch (error) {
     say(error);
@@ -179,8 +180,10 @@ async function show() {
   if (!block || results !== state.results || part !== state.part || cycle !== state.cycle) return;
   const chip = facts.chips[state.network.chip].config;
   const frame = readFrame(block.seen, block.size, cycle % FRAMES, chip.array_size);
-  if (!buffer || buffer.chip !== state.network.chip)
-    buffer = Object.assign(new BufferView($("buffer"), chip.ub_rows, chip.array_size), { chip: state.network.chip });
+  if (buffer?.results !== results) {
+    buffer = Object.assign(new BufferView($("buffer"), results.at(-1).writers, chip.array_size), { results });
+    $("used").textContent = `The ${text(buffer.rows.length)} of ${text(chip.ub_rows)} rows that this run writes`;
+  }
   if (shownBlock !== block || shownCycle > cycle) {
     buffer.start(block.buffer, block.writers);
     [shownBlock, shownCycle] = [block, block.block * FRAMES];
@@ -222,7 +225,7 @@ async function wanted(part, number) {
 let before = 0, due = 0;
 function play(on) {
   state.playing = on;
-  $("play").textContent = on ? "⏸ Pause" : "▶ Play";
+  $("play").textContent = on ? "Pause" : "Play";
   before = performance.now();
   due = 0;
   if (on) requestAnimationFrame(turn);
@@ -248,7 +251,7 @@ function pressed(group, name) {
 }
 
 function use(network, given) {
-  Object.assign(state, { chip: network.chip, network, given, part: 0, cycle: network.start ?? 0 });
+  Object.assign(state, { chip: network.chip, network, given, part: 0, cycle: null });
   play(false);
   pressed("chips", network.chip);
   pressed("networks", network.digits ?? "");

@@ -154,16 +154,18 @@ function drawArray(canvas, frame, n) {
 
 // The buffer as a picture of its rows: who wrote each, brighter for larger values.
 class BufferView {
-  constructor(canvas, rows, n) {
-    [this.canvas, this.rows, this.n] = [canvas, rows, n];
-    this.side = Math.ceil(Math.sqrt(rows));
-    this.image = new ImageData(this.side, Math.ceil(rows / this.side));
+  constructor(canvas, writers, n) {
+    [this.canvas, this.n] = [canvas, n];
+    this.rows = [...writers.keys()].filter((row) => writers[row]);
+    this.places = new Map(this.rows.map((row, place) => [row, place]));
+    this.side = Math.max(8, Math.ceil(Math.sqrt(this.rows.length)));
+    this.image = new ImageData(this.side, Math.max(1, Math.ceil(this.rows.length / this.side)));
     this.plain = new OffscreenCanvas(this.side, this.image.height);
   }
 
   start(buffer, writers) {
     [this.buffer, this.writers] = [buffer.slice(), writers.slice()];
-    for (let row = 0; row < this.rows; row++) this.paint(row);
+    for (const row of this.rows) this.paint(row);
   }
 
   write(frame) {
@@ -176,7 +178,7 @@ class BufferView {
   }
 
   paint(row) {
-    const writer = this.writers[row], at = 4 * row;
+    const writer = this.writers[row], at = 4 * this.places.get(row);
     if (!writer) return this.image.data.set([18, 25, 33, 255], at);
     let most = 0;
     for (let i = 0; i < this.n; i++) most = Math.max(most, Math.abs((this.buffer[row * this.n + i] << 24) >> 24));
@@ -193,10 +195,12 @@ class BufferView {
     c.drawImage(this.plain, 0, 0, size, (size * this.image.height) / this.side);
     const cell = size / this.side;
     const ring = (row, color, wide) => {
+      const place = this.places.get(row);
+      if (place === undefined) return;
       c.strokeStyle = color;
       c.lineWidth = 2;
       const r = wide ? 7 : 5;
-      c.strokeRect((row % this.side) * cell + cell / 2 - r, Math.floor(row / this.side) * cell + cell / 2 - r, 2 * r, 2 * r);
+      c.strokeRect(((place % this.side) + 0.5) * cell - r, (Math.floor(place / this.side) + 0.5) * cell - r, 2 * r, 2 * r);
     };
     frame.reads.forEach((row, i) => row !== NO_ROW && ring(row, READ_COLORS[i], false));
     frame.writes.forEach((row, i) => row !== NO_ROW && ring(row, WRITE_COLORS[i], true));

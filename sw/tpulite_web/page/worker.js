@@ -138,11 +138,12 @@ function run(programs, tell) {
     } while (!chip.web_advance(Math.min(SLICE, part.nextCopy - chip.web_cycle())));
     const spans = [0, 1, 2, 3].map((e) => words(chip.web_spans(e), 3 * chip.web_span_count(e)));
     const ticks = chip.web_cycle();
+    const writers = bytes().slice(chip.web_writers(), chip.web_writers() + facts.bufferRows);
     const [fault, index] = words(chip.web_finish(), 2);
     const counters = Object.fromEntries(
       Object.entries(facts.counters).map(([name, offset]) => [name, chip.web_register(offset)]),
     );
-    results.push({ fault, index, counters, ticks, spans, outputs: fault ? [] : outputs(part) });
+    results.push({ fault, index, counters, ticks, spans, writers, outputs: fault ? [] : outputs(part) });
     before += ticks;
     if (fault) break;
   }
