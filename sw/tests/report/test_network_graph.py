@@ -9,7 +9,7 @@ from tpulite.models import CNN_DIGITS
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.place import place
 from tpulite.report.html.graph_layout import lay_out
-from tpulite.report.network_graph import NetworkGraph
+from tpulite.report.network_graph import Box, NetworkGraph
 from tpulite.runtime.model import Model
 
 HIGH = 0.6
@@ -30,6 +30,14 @@ def test_a_box_for_each_operator_and_an_arrow_for_each_tensor_between_two() -> N
         if set(made) & set(node.inputs)
     }
     assert found.arrows[-1] == (len(graph.nodes), len(graph.nodes) + 1)
+
+
+def test_operators_on_the_cpu_are_counted_by_reason() -> None:
+    rows = [("a", "A", "host", "x"), ("b", "A", "host", "x"), ("c", "B", "host", "y")]
+    rows += [("d", "B", "MXU", ""), ("e", "C", "host", "x")]
+    boxes = [Box(name, op, "", "", where, where, why) for name, op, where, why in rows]
+    assert NetworkGraph(tuple(boxes), ()).on_the_cpu() == "2 A, C: x; B: y"
+    assert NetworkGraph((boxes[3],), ()).on_the_cpu() == ""
 
 
 def test_states_are_drawn_where_a_run_begins_and_ends_with_them() -> None:

@@ -15,9 +15,11 @@ from tpulite.compiler.geometry.slices import plan_steps
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
+from tpulite.graph.graph import Tensor
 from tpulite.models import CNN_DIGITS
+from tpulite.report.answers import answer
 from tpulite.report.buffer_map import map_buffer
-from tpulite.report.html import Report, write_page
+from tpulite.report.html import Answered, Report, write_page
 from tpulite.report.html.roofline import make_roofline
 from tpulite.report.html.timeline import make_timeline
 from tpulite.report.network_graph import Box, NetworkGraph
@@ -78,6 +80,20 @@ def test_a_page_is_small(report: Report, tmp_path: Path) -> None:
     assert (tmp_path / "x.html").stat().st_size < 100_000
 
 
+def test_names_cannot_end_the_data_and_numbers_need_not_be_finite(
+    report: Report, tmp_path: Path
+) -> None:
+    name = "</script><!--<script>'\"&"
+    tensor = Tensor(name, (1, 2), "float32")
+    shown = Answered(name, {}, [answer(tensor, np.array([[np.nan, -np.inf]]))])
+    facts = {name: name}
+    page = read(replace(report, answers=[shown], facts=facts), tmp_path)
+    ((found,),) = page.all("answers")
+    assert found["name"] == found["outputs"][0]["name"] == name
+    assert [x["value"] for x in found["outputs"][0]["top"]] == ["-inf", "nan"]
+    assert f"{name}{name}" in page.text and page.one("timeline")
+
+
 def test_the_head_says_what_was_run(profile: Profile, page: ReadPage) -> None:
     for text in (
         *(profile.network, f"{profile.cycles:,} cycles", "at 100 MHz", "cycle model"),
@@ -85,6 +101,17 @@ def test_the_head_says_what_was_run(profile: Profile, page: ReadPage) -> None:
     ):
         assert text in page.text
     assert page.mhz == 100
+
+
+def test_the_head_has_the_time_on_the_cpu_only_as_it_is_given(
+    report: Report, tmp_path: Path
+) -> None:
+    slow = Speed(100_000, 1, 100, cpu_share=0.4)
+    page = read(replace(report, speed=slow), tmp_path)
+    assert "1 ms on the accelerator at 100 MHz" in page.text
+    assert "inferences/s" not in page.text.partition("Details")[0]
+    page = read(replace(report, speed=replace(slow, cpu_ms=1.5)), tmp_path)
+    assert "1.5 ms on the CPU" in page.text and "400 inferences/s" in page.text
 
 
 def test_rows_have_the_cycles_of_layers_by_cause(profile: Profile, page: ReadPage) -> None:

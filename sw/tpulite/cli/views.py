@@ -1,6 +1,5 @@
 """The options ``--trace`` and ``--html``: a run to look at."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -25,7 +24,6 @@ from tpulite.report.perfetto_trace import write_trace
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 from tpulite.runtime.model import Model
-from tpulite.runtime.model_summary import host_lines
 
 __all__ = ["Views", "page_head", "page_option", "view_options"]
 
@@ -159,10 +157,9 @@ def facts_of(model: Model) -> dict[str, str]:
     """Return how a network is compiled, and what of it runs on the CPU."""
     default = vars(Options())
     chosen = [f"{k}={v}" for k, v in vars(model.options).items() if v != default[k]]
-    cpu = [re.sub(r"^[^,]*, ", "", line) for line in host_lines(model.summary())]
     return {
         "compiler options": ", ".join(chosen) or "the default ones",
-        "runs on the CPU": "; ".join(cpu) or "nothing",
+        "runs on the CPU": NetworkGraph.of(model.plan.placed).on_the_cpu() or "nothing",
     }
 
 

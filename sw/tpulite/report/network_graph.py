@@ -1,5 +1,6 @@
 """A network as boxes and arrows: its operators, where each runs, and what flows between them."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Self
 
@@ -63,6 +64,17 @@ class NetworkGraph:
     def operators(self) -> tuple[Box, ...]:
         """The boxes that are operators, in order."""
         return tuple(box for box in self.boxes if box.by is not None)
+
+    def on_the_cpu(self) -> str:
+        """Return which operators run on the CPU, and why; empty if none does."""
+        groups: dict[str, Counter[str]] = {}
+        for box in self.operators:
+            if box.where == "host":
+                groups.setdefault(box.why, Counter())[box.operator] += 1
+        return "; ".join(
+            f"{', '.join(f'{n} {name}' if n > 1 else name for name, n in counts.items())}: {why}"
+            for why, counts in groups.items()
+        )
 
     @classmethod
     def of(cls, placed: Placed) -> Self:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.report.answers import Answer
+from tpulite.report.html.shell import as_json
 
 __all__ = ["Answered", "make_answers", "picture_url"]
 
@@ -70,7 +71,7 @@ def make_answers(answered: Answered) -> dict[str, Any]:
 
 def _class(answer: Answer, index: int) -> dict[str, Any]:
     label = answer.names[index] if answer.names else f"class {index}"
-    return {"label": label, "value": float(answer.values.reshape(-1)[index])}
+    return {"label": label, "value": as_json(float(answer.values.reshape(-1)[index]))}
 
 
 def picture_url(values: np.ndarray) -> str:

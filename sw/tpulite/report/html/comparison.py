@@ -6,7 +6,7 @@ from typing import Any
 
 from tpulite.report.html.items import make_items
 from tpulite.report.html.network import Note, draw_network
-from tpulite.report.html.shell import Head, Section, whole_page
+from tpulite.report.html.shell import Head, Section, as_json, whole_page
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import OperatorDetails
 from tpulite.runtime.comparison import TensorDifference
@@ -109,8 +109,8 @@ def _table(comparison: Comparison) -> dict[str, Any]:
     sides = (("program", comparison.tensors), ("definition", comparison.layers))
     rows = [
         [
-            *(side, x.name, x.node, x.elements, x.different, x.largest),
-            *(x.figures.mean, x.figures.rmse, x.figures.cosine, x.as_dict()["snr"]),
+            *(side, x.name, x.node, x.elements, x.different, as_json(x.largest)),
+            *map(as_json, (x.figures.mean, x.figures.rmse, x.figures.cosine, x.figures.snr)),
             *("" if x.first is None else str(list(x.first)), x.left_out or None),
         ]
         for side, tensors in sides

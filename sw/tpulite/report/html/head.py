@@ -34,6 +34,8 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
         yield f"cycles {each}", f"{speed.cycles:,}"
         if speed.milliseconds is not None:
             yield f"ms on the accelerator at {speed.mhz:g} MHz", f"{speed.milliseconds:,.3g}"
+        if speed.cpu_ms is not None:
+            yield "ms on the CPU, as given by --host-ms", f"{speed.cpu_ms:,.3g}"
         if speed.inputs_per_second is not None:
             yield "inferences/s", f"{speed.inputs_per_second:,.0f}"
         yield "utilization of the multipliers", f"{profile.utilization:.1%}"
@@ -45,6 +47,9 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
     if report.network is not None:
         cpu = [box for box in report.network.operators if box.where == "host"]
         yield "operators on the CPU", f"{len(cpu)} of {len(report.network.operators)}"
+        if cpu:
+            share = speed.cpu_share
+            yield "of the MACs on the CPU", "?" if share is None else f"{share:.1%}"
 
 
 def _options(config: Config) -> str:

@@ -1,6 +1,7 @@
 """The shell of all pages: header, search, sections and the panel of details, in one file."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 
 from tpulite.arch.config import Config
 
-__all__ = ["Head", "Section", "machine_line", "whole_page"]
+__all__ = ["Head", "Section", "as_json", "machine_line", "whole_page"]
 
 _SCRIPTS = (
     *("elements", "format", "state", "panel", "table", "axis", "network"),
@@ -72,6 +73,11 @@ class Section:
     expanded: bool = True
 
 
+def as_json(value: float | None) -> float | str | None:
+    """Return a number as JSON can hold it: one that is not finite as text."""
+    return value if value is None or math.isfinite(value) else str(value)
+
+
 def machine_line(config: Config) -> str:
     """Return the size of array and buffer."""
     size, kib = config.array_size, config.ub_bytes / 1024
@@ -100,7 +106,7 @@ def whole_page(
     """
     views = [data for section in sections for _, data in section.views]
     record = {"items": items or {}, "views": views, "mhz": mhz}
-    text = json.dumps(record, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    text = json.dumps(record, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     numbers = iter(range(len(views)))
     body = "".join(_section(section, numbers) for section in sections)
     title = escape(head.title)
