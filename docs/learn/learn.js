@@ -38,6 +38,8 @@ function learn(name, { panels: drawings, scenes }) {
         place.textContent = `${scene.unit} ${scene.names[frame]}`;
         slider.setAttribute("aria-valuetext", place.textContent);
         cursor?.setAttribute("x", frame);
+        if (scene.bars)
+            count.textContent = `${scene.bars.title}: ${scene.bars.values[frame]} of ${scene.bars.most}`;
         caption.textContent = scene.captions.filter(([first]) => first <= frame).at(-1)[1];
         if (moves && !still) {  /* two names of one animation: a change of name starts it again */
             const odd = panels.classList.toggle("tick-a");
@@ -96,17 +98,18 @@ function learn(name, { panels: drawings, scenes }) {
     const bars = make("div", { class: "bars" });
     const caption = make("p", { class: "caption", "aria-live": "polite" });
     const details = make("p", { class: "details", "aria-live": "polite" });
+    const count = make("span");
     let cursor = null;
     function drawBars() {
         bars.replaceChildren();
         cursor = null;
         if (!scene.bars) return;
-        const { title, values, most } = scene.bars;
+        const { values, most } = scene.bars;
         const box = (x, height, kind) =>
             `<rect x="${x}" y="${most - height}" width="1" height="${height}" class="${kind}"/>`;
-        bars.innerHTML = `<span>${title}</span>`
-            + `<svg viewBox="0 0 ${values.length} ${most}" preserveAspectRatio="none" aria-hidden="true">`
+        bars.innerHTML = `<svg viewBox="0 0 ${values.length} ${most}" preserveAspectRatio="none" aria-hidden="true">`
             + values.map((x, index) => box(index, x, "bar")).join("") + box(0, most, "cursor") + "</svg>";
+        bars.prepend(count);
         cursor = bars.querySelector(".cursor");
         const svg = bars.querySelector("svg");
         const jump = event => {
