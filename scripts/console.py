@@ -4,14 +4,15 @@ A page has one folder, empty at its first example, in which all of its examples 
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from recorded import read_commands
+from recorded import ROOT, read_commands
 
-__all__ = ["Page", "picture", "python", "recorded", "show"]
+__all__ = ["Page", "files", "picture", "python", "recorded", "show"]
 
 WIDTH = 80
 """Columns of the terminal."""
@@ -48,6 +49,18 @@ class Page:
         """Return the page that is read."""
         assert cls.open is not None
         return cls.open
+
+
+def files(pattern: str) -> None:
+    """Copy files of the repository into the page's folder, which a user has from elsewhere.
+
+    Parameters
+    ----------
+    pattern : str
+        Their paths in the repository, with wildcards.
+    """
+    for path in ROOT.glob(pattern):
+        shutil.copy(path, Page.now().folder)
 
 
 def show(command: str, code: int = 0) -> None:

@@ -12,7 +12,9 @@ from cogapp import Cog
 from console import Page
 
 ROOT = Path(__file__).resolve().parents[1]
-PROLOGUE = "from console import Page, picture, python, recorded, show; Page.begin(cog.inFile)"
+PROLOGUE = (
+    "from console import Page, files, picture, python, recorded, show; Page.begin(cog.inFile)"
+)
 
 
 def pages_with_examples() -> list[Path]:

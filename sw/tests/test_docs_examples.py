@@ -52,4 +52,4 @@ def test_directives_that_include_files_have_no_blanks():
     ]
     directives = [line for line in lines if re.search(r"8\s*<\s*-", line)]
     assert directives
-    assert not [line for line in directives if not re.fullmatch(r'--8<-- "[\w./]+"', line)]
+    assert not [line for line in directives if not re.fullmatch(r'--8<-- "[\w./]+(:\w+)?"', line)]

@@ -75,6 +75,6 @@ def test_unknown_words_are_answered_with_the_nearest(tpulite):
             ("compile", "x", "--optimize", "latncy"),
             "--optimize: latncy is none of latency, memory (did you mean latency?)",
         ),
-        (("compare", "cnn_digits"), "--oracle is missing: see tpulite compare --help"),
+        (("zoo", "fetch"), "NAMES is missing: see tpulite zoo fetch --help"),
     ):
         assert tpulite(*words) == (2, "", f"tpulite: {message}\n")

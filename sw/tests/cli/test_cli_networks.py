@@ -212,7 +212,6 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("compile", "net.tpulite", "-o", "net.tpulite"), "net.tpulite is the network itself"),
         (("inspect", "text.npy"), "text.npy: this is no TFLite file, and as an ONNX file: "),
         (("run", "cut.tpulite"), "not a tpulite program file"),
-        (("compare", CNN_DIGITS), "--oracle is missing"),
         (("compare", CNN_DIGITS, "--oracle", "abacus"), "--oracle: abacus is none of"),
         (("compare", CNN_DIGITS, "--oracle", "ort"), "Oracle ort runs onnx files"),
         (("zoo", "fetch", "alexnet"), "alexnet: no such zoo network; see tpulite zoo list"),

@@ -39,8 +39,8 @@ _KNOWN = 3
     "--oracle",
     group=Topic.NUMERICS,
     type=Choice((*ORACLES, *_DEVICES)),
-    required=True,
-    help="A library's kernels; or a device, to compare it with the definition of the layers.",
+    help="A library's kernels; or a device, to compare it with the definition of the layers.  "
+    "[the library of the file's format]",
 )
 @source_option
 @pixels_option
@@ -68,7 +68,7 @@ _KNOWN = 3
 @json_option
 def compare(  # noqa: PLR0913 - options of the command
     model: Path,
-    oracle: str,
+    oracle: str | None,
     source: Path | None,
     pixels: tuple[float, float] | None,
     limit: int | None,
@@ -91,6 +91,8 @@ def compare(  # noqa: PLR0913 - options of the command
     The exit code is 1 if a bit differs, and 3 if all that differs is known to be a fault of the
     library.
     """
+    if oracle is None:
+        oracle = _oracle_of(model, reading)
     if oracle in ORACLES and reading.calibration is not None:
         raise click.UsageError("A library compares with the file that it reads: quantize it first.")
     if oracle in ORACLES and model.is_file() and is_model_file(model):
@@ -125,6 +127,14 @@ def compare(  # noqa: PLR0913 - options of the command
     report.print(Console(quiet=is_stdout(json_path)))
     if not compared.same:
         raise click.exceptions.Exit(_KNOWN if compared.explained else 1)
+
+
+def _oracle_of(path: Path, reading: Reading) -> str:
+    """Return the library that runs a file; the golden model for files that no library reads."""
+    if path.is_file() and is_model_file(path):
+        return "golden"
+    graph = reading.graph(path)
+    return "golden" if graph.source is None else str(reading.exactness(graph))
 
 
 def _write_page(path: Path, compared: Comparison, report: CompareReport) -> None:

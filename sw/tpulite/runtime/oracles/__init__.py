@@ -39,10 +39,12 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     if name not in ORACLES:
         raise ValueError(f"Oracle must be one of {', '.join(ORACLES)}, not {name!r}")
     wanted = "onnx" if name in ORT else "tflite"
-    if graph.format != wanted:
-        raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {graph.format}")
+    found = graph.format if graph.source is not None else path.suffix.removeprefix(".")
+    if found != wanted:
+        raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {found}")
     require_package(*oracle_package(name), f"Oracle {name}")
-    data = path.read_bytes() if graph.source is None else graph.source.data
+    assert graph.source is not None
+    data = graph.source.data
     try:
         if name == "tflm":
             oracle = open_tflm(data, graph)
