@@ -25,7 +25,7 @@ def point(cycles: int, size: int, rows: int) -> Point:
 POINTS = [
     point(9000, 4, 1024),
     point(3000, 8, 1024),
-    point(3100, 8, 2048),
+    point(3100, 8, 16384),
     point(900, 16, 1024),
     Point({"array_size": 5, "ub_rows": 1024}, None, {}, "array_size must be another"),
 ]
@@ -76,6 +76,10 @@ def test_a_browser_draws_it(path: Path, tmp_path: Path) -> None:
     async def look() -> list[dict]:
         async with open_page(path, tmp_path) as page:
             await page.until("document.querySelectorAll('circle').length == 8")
+            cells = (
+                "[...document.querySelectorAll('tr[data-key=\\'2\\'] td')].map(x => x.innerText)"
+            )
+            assert (await page.evaluate(cells))[:4] == ["dominated", "8", "16,384", "3,100"]
             await page.click("circle[data-key='1']")
             await page.until("document.getElementById('panel').innerText.includes('3,000')")
             return page.events

@@ -135,6 +135,9 @@ def test_the_page_draws_finds_zooms_and_shows_details(tmp_path: Path) -> None:
         height = await page.evaluate(f"{BOX}.height")
         await page.click("[data-view='network'] [title='Zoom in']")
         assert await page.evaluate(f"{BOX}.height") < height
+        phone = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        await page.send("Emulation.setDeviceMetricsOverride", **phone)
+        assert await page.evaluate("document.documentElement.scrollWidth") == 400
 
     pixels = visit(path, tmp_path / "user", use)
     for color in (MULTIPLIERS, VECTOR, DRAM):

@@ -75,7 +75,7 @@ class Views:
         if self.html is not None:
             facts = facts_of(model)
             for report in report_model(model, full=False, cache=True).values():
-                facts["a run"] = report.line()
+                facts["memory"] = report.line()
             page = Report(
                 _command(),
                 profile,
@@ -96,7 +96,7 @@ class Views:
         self._write_trace(profile, speed.mhz)
         if self.html is not None:
             programs = [run.program for run in profile.runs]
-            facts = {"a run": report_programs(programs, cycles=False).line()}
+            facts = {"memory": report_programs(programs, cycles=False).line()}
             report = Report(_command(), profile, speed, facts=facts, answers=answers)
             write_whole(self.html, partial(write_page, report=report))
 

@@ -78,13 +78,17 @@ def write_study(path: Path, study: Shown) -> None:
 
 def _figures(study: Shown, keys: dict[int, str]) -> Iterator[Section]:
     first, *others = study.objectives
+    hint = (
+        "Each point is a machine. Green: no other machine is as good in all objectives and better "
+        "in one. The line is the Pareto front of the two objectives of a figure."
+    )
     for other in others or ("area" if first != "area" else "cycles",):
         yield Section(
             f"{_TITLES[first].capitalize()} against {_TITLES[other]}",
-            "Each point is a machine. Green: no other machine is as good in all objectives and "
-            "better in one. The line is the Pareto front of the two objectives of this figure.",
+            hint,
             [("scatter", _scatter(study, keys, first, other))],
         )
+        hint = ""  # once is enough
 
 
 def _scatter(study: Shown, keys: dict[int, str], first: str, other: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def make_head(report: Report) -> Head:
     facts = {"speed": report.speed.line()} if profile.runs else {}
     facts |= {"configuration": _options(profile.config), **report.facts}
     for number, sentence in enumerate(advise_slowest(profile), start=1):
-        facts[f"slowest {number}"] = sentence
+        facts[f"advice {number}"] = sentence
     return Head(profile.network, report.command, lines, dict(_tiles(report)), facts)
 
 

@@ -59,7 +59,7 @@ class Section:
     Parameters
     ----------
     title, hint : str
-        Its heading, and a sentence that says what is to be seen.
+        Its heading, and a sentence that says what is to be seen; may be empty.
     views : sequence of (str, value)
         Figures and tables below each other: the name of what draws one
         (``views`` of viewer/state.js), and its data as plain values.
@@ -156,10 +156,11 @@ def _section(section: Section, numbers: Any) -> str:
         f"<div class='view' data-view='{view}' data-index='{next(numbers)}'></div>"
         for view, _ in section.views
     )
+    hint = f"<p class='hint'>{escape(section.hint)}</p>" if section.hint else ""
     return (
         f"<section><details{' open' * section.expanded}>"
         f"<summary><h2>{escape(section.title)}</h2></summary>"
-        f"<p class='hint'>{escape(section.hint)}</p>{views}</details></section>\n"
+        f"{hint}{views}</details></section>\n"
     )
 
 

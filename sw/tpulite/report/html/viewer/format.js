@@ -5,7 +5,13 @@ const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumSigni
 const significant = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
 
 const count = (value) => grouped.format(value);
-const real = (value) => typeof value === "string" ? value : Number.isInteger(value) ? grouped.format(value) : (value && Math.abs(value) < 1e-3 ? value.toExponential(2) : significant.format(value));
+
+function real(value) {
+  if (typeof value === "string") return value; // not finite, or no number at all
+  if (Number.isInteger(value)) return grouped.format(value);
+  return Math.abs(value) < 1e-3 ? value.toExponential(2) : significant.format(value);
+}
+
 const percent = (value) => (value && value < 0.001 ? "< 0.1 %" : `${(100 * value).toFixed(1)} %`);
 const noun = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
@@ -16,7 +22,7 @@ function bytes(value) {
 }
 
 function tick(value) {
-  return Math.abs(value) >= 1e5 ? short.format(value) : significant.format(value);
+  return Math.abs(value) >= 1e6 ? short.format(value) : significant.format(value);
 }
 
 // Decimals that give the largest of some numbers four digits.

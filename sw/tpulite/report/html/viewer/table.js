@@ -4,7 +4,7 @@ const CELLS = {
   text: (value) => value,
   name: (value) => value,
   count, percent, bytes, real,
-  number: (value) => (typeof value === "number" ? significant.format(value) : value),
+  number: (value) => real(value),
   time: (value, most) => (state.milliseconds ? toTime(value).toFixed(decimals(toTime(most))) : count(value)),
   badge: (value) => value && html("span", { class: "badge", style: `background:${colorOf(value)}` }, value),
 };

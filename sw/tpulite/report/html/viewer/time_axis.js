@@ -1,12 +1,15 @@
 // What all figures over time share: which cycles are in view, moved by dragging, zoomed by buttons.
 
-const inView = { start: 0, end: 0, whole: 0 };
+const inView = { start: 0, end: 0, whole: 0, frame: 0 };
 
 function lookAt(start, end) {
   const least = Math.min(inView.whole, 20), length = Math.max(least, Math.min(end - start, inView.whole));
   inView.start = Math.max(0, Math.min(start, inView.whole - length));
   inView.end = inView.start + length;
-  changed("view");
+  inView.frame ||= requestAnimationFrame(() => { // a drag moves more often than a screen shows
+    inView.frame = 0;
+    changed("view");
+  });
 }
 
 function zoomTime(factor, at = (inView.start + inView.end) / 2) {
