@@ -44,6 +44,7 @@ __all__ = [
     "save_array",
     "save_csv",
     "save_json",
+    "say",
     "seed_option",
 ]
 
@@ -220,6 +221,18 @@ def _save_text(path: Path, text: str) -> None:
         click.echo(text, nl=False)
     else:
         write_whole(path, partial(Path.write_text, data=text))
+
+
+def say(console: Console, text: str) -> None:
+    """Print a line; a terminal breaks it at spaces, a file has it whole."""
+    console.print(
+        text,
+        highlight=False,
+        markup=False,
+        overflow="ignore",
+        crop=False,
+        soft_wrap=not console.is_terminal,
+    )
 
 
 def progress_bar() -> Progress:

@@ -23,6 +23,7 @@ _SECTIONS = {
     "How right it is": {
         "evaluate": ("evaluate", "Accuracy on a data set, and what is mistaken."),
         "compare": ("compare", "Compare every bit with a library, or with the RTL."),
+        "check": ("check", "Compare cycles and accuracy with a baseline, for CI."),
     },
     "Into hardware": {
         "explore": ("explore", "Which machine for my networks: many, compared."),
