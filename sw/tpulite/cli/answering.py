@@ -156,7 +156,7 @@ class Answering:
         graph = self.model.graph
         if any(host.segment.library for host in self.model.plan.hosts):
             package, extra = library_package(graph.format)
-            found[package] = package, extra, f"The host's part of {graph.name}"
+            found[package] = package, extra, f"The CPU part of {graph.name}"
         if self.oracle is not None:
             package, extra = oracle_package(self.oracle)
             found[package] = package, extra, f"Oracle {self.oracle}"
