@@ -5,11 +5,25 @@ import sys
 import pytest
 
 from tpulite import cli
+from tpulite.runtime.compile_cache import ProgramCache
 
 
 @pytest.fixture
-def tpulite(monkeypatch, tmp_path, capsys):
-    """Run the command line in a folder of its own; return exit code, stdout and stderr."""
+def own_programs():
+    """Keep the programs of this test in the cache of its own folder, which is empty."""
+
+
+@pytest.fixture
+def tpulite(request, monkeypatch, tmp_path, capsys):
+    """Run the command line in a folder of its own; return exit code, stdout and stderr.
+
+    All tests share compiled programs, whose names say what they are made of, the compiler's sources
+    included: most compile the same network, and are about what is said of it. A test that changes
+    the compiler or looks at the cache asks for ``own_programs``.
+    """
+    if "own_programs" not in request.fixturenames:
+        shared = ProgramCache(request.config.rootpath / "build" / "programs")
+        monkeypatch.setattr(ProgramCache, "default", lambda: shared)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TPULITE_CACHE", str(tmp_path / "cache"))

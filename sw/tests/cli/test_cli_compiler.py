@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,13 @@ MLP = MLP_DIGITS
 
 
 @pytest.fixture
-def compiled(monkeypatch):
-    """Note with which options the compiler is called."""
+def compiled(monkeypatch, own_programs):
+    """Note with which options the compiler is called; it makes quick work of all of them."""
     calls = []
 
     def note(layers, config, options, **others):
         calls.append((config, options))
-        return compile_layers(layers, config, options, **others)
+        return compile_layers(layers, config, replace(options, effort=0), **others)
 
     monkeypatch.setattr("tpulite.runtime.model_compile.compile_layers", note)
     return calls
@@ -113,9 +114,10 @@ def test_the_report_has_both_ways(tpulite, tmp_path):
 
 
 def test_progress_is_for_terminals(tpulite, monkeypatch):
-    assert tpulite("compile", CNN_DIGITS, "--no-cache")[2] == ""
+    words = ("compile", CNN_DIGITS, "--no-cache", "--effort", 0)
+    assert tpulite(*words)[2] == ""
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
-    code, out, err = tpulite("compile", CNN_DIGITS, "--no-cache")
+    code, out, err = tpulite(*words)
     assert code == 0
     assert "compile: check" in err and "compile: check" not in out
 
@@ -128,7 +130,7 @@ def test_what_a_program_needs_is_always_told(tpulite):
 
 
 def test_programs_are_validated(tpulite, tmp_path, monkeypatch):
-    words = ("compile", MLP, "--config", "4x4", "-o", "net.tpulite", "--validate")
+    words = ("compile", MLP, "--config", "4x4", "-o", "net.tpulite", "--validate", "--effort", 0)
     code, out, err = tpulite(*words)
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == "validated: 1 program, for all inputs"
@@ -139,7 +141,7 @@ def test_programs_are_validated(tpulite, tmp_path, monkeypatch):
 
 
 def test_stages_are_dumped(tpulite, tmp_path):
-    words = ("compile", CNN_DIGITS, "--dump", "layers,encode")
+    words = ("compile", CNN_DIGITS, "--effort", 0, "--dump", "layers,encode")
     code, out, _ = tpulite(*words)
     assert code == 0
     layers, commands = out.split("--- 0.encode\n")
@@ -158,9 +160,9 @@ def test_equal_input_gives_equal_bytes_in_every_interpreter(tmp_path):
     results = []
     for seed in ("1", "2"):
         code = "from tpulite.cli import main; main()"
-        words = ("compile", CNN_DIGITS, "-o", "net.tpulite", "--dump", "all", "--no-cache")
+        words = ("compile", CNN_DIGITS, "-o", "net.tpulite", "--dump", "all", "--effort", 900)
         result = subprocess.run(
-            [sys.executable, "-c", code, *words],
+            [sys.executable, "-c", code, *map(str, words), "--no-cache"],
             cwd=tmp_path,
             env=os.environ | {"PYTHONHASHSEED": seed, "TPULITE_CACHE": str(tmp_path / "cache")},
             capture_output=True,
@@ -171,7 +173,10 @@ def test_equal_input_gives_equal_bytes_in_every_interpreter(tmp_path):
 
 
 def test_all_stages_can_be_dumped(tpulite, tmp_path):
-    assert tpulite("compile", CNN_DIGITS, "--dump", "all", "--dump-dir", "texts")[0] == 0
+    assert (
+        tpulite("compile", CNN_DIGITS, "--effort", 0, "--dump", "all", "--dump-dir", "texts")[0]
+        == 0
+    )
     names = {path.name for path in (tmp_path / "texts").iterdir()}
     assert names == {f"0.{stage}.txt" for stage in STAGES}
 
@@ -215,7 +220,7 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
 def test_contradictions_are_one_line_and_write_nothing(tpulite, tmp_path, words, message):
     np.save("x.npy", np.zeros(3))
     if "net.tpulite" in words:
-        tpulite("compile", CNN_DIGITS, "-o", "net.tpulite", "--no-cache")
+        tpulite("compile", CNN_DIGITS, "-o", "net.tpulite")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     code, out, err = tpulite("compile", *words)
     assert (code, out) == (2, "")
@@ -234,13 +239,13 @@ def test_contradictions_are_one_line_and_write_nothing(tpulite, tmp_path, words,
 )
 def test_what_is_compiled_takes_no_options(tpulite, words, message):
     tpulite("compile", CNN_DIGITS, "-o", "net.tpulite")
-    Model.load(MLP).programs[0].save("mlp.tpl")
+    Model.load(MLP, options=Options(effort=0)).programs[0].save("mlp.tpl")
     code, out, err = tpulite("run", *words)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1 and message in err, err
 
 
-def test_a_network_that_does_not_fit_is_one_line(tpulite, tmp_path, monkeypatch):
+def test_a_network_that_does_not_fit_is_one_line(tpulite, own_programs, tmp_path, monkeypatch):
     # As if no cut of a layer were fine enough: really so few rows do.
     monkeypatch.setattr("tpulite.compiler.cuts.CutSearch._fits", lambda search, cut: False)
     words = ("--config", "16x16,ub_rows=64")
@@ -255,7 +260,7 @@ def test_a_network_that_does_not_fit_is_one_line(tpulite, tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
 
 
-def test_faults_of_the_compiler_are_no_tracebacks(tpulite, tmp_path, monkeypatch):
+def test_faults_of_the_compiler_are_no_tracebacks(tpulite, own_programs, tmp_path, monkeypatch):
     monkeypatch.setattr("tpulite.compiler.pipeline.check", lambda program: ["row 7 is a race"])
     code, out, err = tpulite("compile", CNN_DIGITS)
     assert (code, out) == (2, "")

@@ -24,7 +24,7 @@ for channels, stride in ((32, 1), (64, 2), (64, 1)):
 builder.pool(source, (2, 2))
 layers = builder.graph(builder.layers[-1].output, first, "y1")
 for rows in (512, 2048):
-    for options in (Options(), Options(batch=2, optimize="memory")):
+    for options in (Options(effort=900), Options(effort=900, batch=2, optimize="memory")):
         made = compile_layers(layers, Config(ub_rows=rows), options)
         text = repr((made.commands, made.inputs, made.outputs, made.window_bytes, made.layers))
         print(rows, sha256(text.encode() + made.constants).hexdigest())

@@ -18,6 +18,7 @@ from tpulite.cli.bind_shapes import asked_shape
 from tpulite.cli.reading import Reading
 from tpulite.frontend.given_shapes import AS_IN_FILE
 from tpulite.frontend.tflite.file import load_tflite
+from tpulite.frontend.tflite.parse import parse_tflite
 from tpulite.frontend.tflite.settle import settle_shapes
 from tpulite.graph.passes.simplify import simplify
 from tpulite.runtime.model import Model
@@ -303,7 +304,10 @@ def test_comparisons_run_the_untouched_file(monkeypatch, written):
     assert package.compare(path, count=2).same
     shapes = {"t0": (2, 6, 16)}
     assert package.compare(path, count=2, shapes=shapes).same
-    other = settle_shapes(dense_over_time(), AS_IN_FILE)  # the same network with other weights
+    file = dense_over_time()
+    other = settle_shapes(
+        file, parse_tflite(file), AS_IN_FILE
+    )  # the same network with other weights
     monkeypatch.setattr("tpulite.frontend.tflite.file.settle_shapes", lambda *_: other)
     found = package.compare(path, count=2)
     assert {each.name for each in found.different} >= set(load_tflite(data).outputs)

@@ -54,8 +54,10 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
         If the file is no TFLite file, is corrupt, or has shapes or scales that cannot be; the
         message names the tensor or the operator.
     """
-    untouched, data = data, settle_shapes(data, given)
-    model = parse_tflite(data)
+    untouched, model = data, parse_tflite(data)
+    data = settle_shapes(untouched, model, given)
+    if data is not untouched:
+        model = parse_tflite(data)
     variables = resolve_variables(data, model)
     tensors = _read_tensors(model, variables)
     origins = {tensor.name: Origin(i) for i, tensor in tensors.items()}

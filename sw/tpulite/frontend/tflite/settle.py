@@ -61,7 +61,7 @@ _INTEGERS = frozenset({"BOOL", "INT32", "INT64"})
 """Types of shapes and of what is computed with them."""
 
 
-def settle_shapes(data: bytes, given: GivenShapes) -> bytes:
+def settle_shapes(data: bytes, model: FileModel, given: GivenShapes) -> bytes:
     """Return a file that says every shape, or the same one if it does so already.
 
     Operators that compute with shapes become constants. Tensors keep their numbers. Extents that
@@ -71,7 +71,9 @@ def settle_shapes(data: bytes, given: GivenShapes) -> bytes:
     Parameters
     ----------
     data : bytes
-        A TFLite file that can be parsed.
+        A TFLite file.
+    model : FileModel
+        What it holds.
     given : GivenShapes
         Shapes of inputs, where they are not the file's.
 
@@ -81,7 +83,6 @@ def settle_shapes(data: bytes, given: GivenShapes) -> bytes:
         If an input has an open extent besides its batch that is not given, or LiteRT refuses what
         is.
     """
-    model = parse_tflite(data)
     opened = any(min((*x.signature, *x.shape), default=0) < 0 for x in model.tensors)
     if (not opened and not given) or not _sound(model):
         return data
