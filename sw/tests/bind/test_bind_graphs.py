@@ -1,5 +1,7 @@
 """Networks of several outputs, outputs that layers read again, and dilated depthwise layers."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -69,16 +71,22 @@ def test_depthwise_layers_between_few_and_many_outputs(rows, stride, across):
     assert not widths & set(range(few + 1, many))
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=config_name)
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"dilation": (2, 2), "padding": (2, 2, 2, 2)},
-        {"dilation": (1, 3), "padding": (1, 2, 0, 5)},
-        {"dilation": (4, 1), "padding": (7, 0, 3, 1), "stride": 2},
-    ],
+DILATED = (
+    {"dilation": (2, 2), "padding": (2, 2, 2, 2)},
+    {"dilation": (1, 3), "padding": (1, 2, 0, 5)},
+    {"dilation": (4, 1), "padding": (7, 0, 3, 1), "stride": 2},
 )
-def test_dilated_depthwise_layers(config, fields):
+
+
+def once(count: int) -> list[object]:
+    """Return pairs of so many cases and machines: in ``make test`` each machine has a case."""
+    pairs = itertools.product(range(count), range(len(CONFIGS)))
+    return thinned(pairs, (0, 0), (1, 1), (2, 2), reason="each machine has one of them")
+
+
+@pytest.mark.parametrize(("form", "machine"), once(len(DILATED)))
+def test_dilated_depthwise_layers(form, machine):
+    config, fields = CONFIGS[machine], DILATED[form]
     net = Builder(np.random.default_rng(4), (16, 16, 20))
     x = net.depthwise(net.conv("x", 40, 1), 3, **fields)
     check_shapes(net.graph(net.conv(x, 16, 1)), config, 4)
@@ -104,10 +112,9 @@ def dense_block(seed: int) -> LayerGraph:
     return net.graph(*dict.fromkeys((*shown, last)))
 
 
-@pytest.mark.parametrize("seed", thinned(range(8), 0, 1, 2, reason="others like them"))
-@pytest.mark.parametrize("config", CONFIGS, ids=config_name)
-def test_channels_are_joined_and_frames_added(config, seed):
-    check_shapes(dense_block(seed), config, seed)
+@pytest.mark.parametrize(("seed", "machine"), once(8))
+def test_channels_are_joined_and_frames_added(seed, machine):
+    check_shapes(dense_block(seed), CONFIGS[machine], seed)
 
 
 def test_blocks_that_are_joined_are_computed_where_they_lie():

@@ -52,7 +52,7 @@ def draw_shapes(rng, case, config):
         )
 
 
-@pytest.mark.parametrize("seed", thinned(range(6), *range(3), reason="others like them"))
+@pytest.mark.parametrize("seed", thinned(range(6), 0, reason="others like them"))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("config", CONFIGS, ids=config_name)
 def test_random_shapes(config, kind, seed):
@@ -65,7 +65,7 @@ def test_random_shapes(config, kind, seed):
         np.testing.assert_array_equal(run(program, inputs), expected(case, inputs))
 
 
-@pytest.mark.parametrize("seed", thinned(range(25), *range(8), reason="others like them"))
+@pytest.mark.parametrize("seed", thinned(range(25), *range(4), reason="others like them"))
 @pytest.mark.parametrize("kind", ["affine", "elementwise", "lut", "pool", "conv"])
 def test_like_programs_compiled_for_the_shape(kind, seed):
     rng = np.random.default_rng((seed, KINDS.index(kind), 99))

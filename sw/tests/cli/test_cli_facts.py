@@ -172,12 +172,10 @@ def test_a_folder_of_a_saved_model_is_recognized(tpulite, tmp_path):
 
 def test_a_device_whose_packages_are_missing_says_what_to_install(tpulite, monkeypatch):
     class Entry:
-        name = "rtl"
-
         def load(self):
             raise ModuleNotFoundError("No module named 'amaranth'", name="amaranth")
 
-    monkeypatch.setattr(device, "entry_points", lambda group: [Entry()])
+    monkeypatch.setattr(device, "_installed", lambda: {"rtl": Entry()})
     code, out, err = tpulite("run", CNN_DIGITS, "--device", "rtl")
     assert (code, out) == (2, "")
     assert err.startswith("tpulite: Device 'rtl' needs: pip install ") and "amaranth" in err

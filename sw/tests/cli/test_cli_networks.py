@@ -108,7 +108,7 @@ class Clock(GoldenDevice):
 
 def test_cycles_are_told(tpulite, tmp_path, monkeypatch):
     entry = SimpleNamespace(name="clock", load=lambda: Clock)
-    monkeypatch.setattr("tpulite.runtime.device.entry_points", lambda group: [entry])
+    monkeypatch.setattr("tpulite.runtime.device._installed", lambda: {"clock": entry})
     code, out, _ = tpulite("run", CNN_DIGITS, "--device", "clock", "--json", "out.json")
     assert code == 0
     assert out.splitlines()[-1] == "1 input on clock: 3,000 cycles each (limit 1,576)"

@@ -1,5 +1,7 @@
 """Convolutions that no single command can express, or of which one output row reads too much."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
 from tpulite_testing.quick_options import quick_options
+from tpulite_testing.regress import thinned
 
 CONFIGS = {
     "16": Config(ub_rows=512, acc_rows=64),
@@ -54,22 +57,32 @@ def check_bits(rng, graph, config, options=ONE):
     return program
 
 
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+GEOMETRIES = {
+    "stride": ((35, 33), (3, 2), (16, 17), (1, 1), (2, 1, 0, 0)),
+    "patches": ((32, 48), (16, 16), (16, 16), (1, 1), (0, 0, 0, 0)),
+    "dilation": ((9, 40), (2, 3), (1, 2), (1, 16), (0, 3, 0, 0)),
+    "atrous": ((4, 5), (3, 3), (1, 1), (32, 33), (32, 33, 32, 33)),
+    "padding above": ((5, 3), (2, 2), (3, 1), (1, 1), (40, 0, 0, 36)),
+    "padding before": ((3, 5), (1, 4), (1, 2), (1, 2), (0, 33, 2, 0)),
+    "padding behind": ((4, 9), (2, 20), (2, 1), (2, 1), (0, 10, 33, 50)),
+    "everything": ((3, 3), (2, 1), (17, 20), (20, 1), (50, 34, 1, 33)),
+}
+
+
 @pytest.mark.parametrize(
-    ("size", "kernel", "stride", "dilation", "padding"),
-    [
-        pytest.param((35, 33), (3, 2), (16, 17), (1, 1), (2, 1, 0, 0), id="stride"),
-        pytest.param((32, 48), (16, 16), (16, 16), (1, 1), (0, 0, 0, 0), id="patches"),
-        pytest.param((9, 40), (2, 3), (1, 2), (1, 16), (0, 3, 0, 0), id="dilation"),
-        pytest.param((4, 5), (3, 3), (1, 1), (32, 33), (32, 33, 32, 33), id="atrous"),
-        pytest.param((5, 3), (2, 2), (3, 1), (1, 1), (40, 0, 0, 36), id="padding above"),
-        pytest.param((3, 5), (1, 4), (1, 2), (1, 2), (0, 33, 2, 0), id="padding before"),
-        pytest.param((4, 9), (2, 20), (2, 1), (2, 1), (0, 10, 33, 50), id="padding behind"),
-        pytest.param((3, 3), (2, 1), (17, 20), (20, 1), (50, 34, 1, 33), id="everything"),
-    ],
+    ("machine", "name", "raw"),
+    thinned(
+        itertools.product(CONFIGS, GEOMETRIES, (False, True)),
+        *(
+            (machine, name, (i + j) % 2 == 1)
+            for i, machine in enumerate(CONFIGS)
+            for j, name in enumerate(GEOMETRIES)
+        ),
+        reason="any two of machine, geometry and output meet in others",
+    ),
 )
-def test_geometries_beyond_the_fields(config, raw, size, kernel, stride, dilation, padding):
+def test_geometries_beyond_the_fields(machine, name, raw):
+    config, (size, kernel, stride, dilation, padding) = CONFIGS[machine], GEOMETRIES[name]
     rng = np.random.default_rng(sum(size))
     graph = conv(
         rng, size, kernel, (3, 7), stride=stride, dilation=dilation, padding=padding, raw=raw
@@ -78,20 +91,24 @@ def test_geometries_beyond_the_fields(config, raw, size, kernel, stride, dilatio
     check_bits(rng, graph, config, UNPACKED)
 
 
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+LARGE = {
+    "channels": ((1, 12), (1, 1), (3000, 5), (0, 0, 0, 0)),
+    "whole image": ((40, 20), (40, 20), (6, 3), (0, 0, 0, 0)),
+    "kernel": ((31, 18), (29, 17), (20, 2), (2, 1, 0, 1)),
+    "wide and deep": ((3, 60), (3, 3), (70, 40), (1, 1, 1, 1)),
+}
+
+
 @pytest.mark.parametrize(
-    ("size", "kernel", "channels", "padding"),
-    [
-        pytest.param((1, 12), (1, 1), (3000, 5), (0, 0, 0, 0), id="channels"),
-        pytest.param((40, 20), (40, 20), (6, 3), (0, 0, 0, 0), id="whole image"),
-        pytest.param((31, 18), (29, 17), (20, 2), (2, 1, 0, 1), id="kernel"),
-        pytest.param((3, 60), (3, 3), (70, 40), (1, 1, 1, 1), id="wide and deep"),
-    ],
+    ("machine", "name", "batch"),
+    thinned(
+        itertools.product(CONFIGS, LARGE, (1, 2)),
+        *((machine, name, 1 + i % 2) for i, machine in enumerate(CONFIGS) for name in LARGE),
+        reason="every machine has each case, and every case each batch",
+    ),
 )
-def test_inputs_of_one_output_row_may_be_larger_than_the_buffer(
-    config, batch, size, kernel, channels, padding
-):
+def test_inputs_of_one_output_row_may_be_larger_than_the_buffer(machine, name, batch):
+    config, (size, kernel, channels, padding) = CONFIGS[machine], LARGE[name]
     rng = np.random.default_rng(batch)
     graph = conv(rng, size, kernel, channels, padding=padding, raw=False)
     blocks = -(-channels[0] // config.array_size)
@@ -135,9 +152,18 @@ FAR = {
 }
 
 
-@pytest.mark.parametrize("name", FAR)
-@pytest.mark.parametrize("raw", [False, True])
-def test_columns_that_are_far_from_each_other(name, raw):
+FAR_CONFIGS = (Config(), Config(array_size=4), Config(ub_rows=512, acc_rows=64))
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "machine"),
+    thinned(
+        itertools.product(FAR, (False, True), range(3)),
+        *((name, (i + j) % 2 == 1, j) for i, name in enumerate(FAR) for j in range(3)),
+        reason="any two of name, output and machine meet in others",
+    ),
+)
+def test_columns_that_are_far_from_each_other(name, raw, machine):
     """Many outputs of a row are one command, also if the host did not pack the input."""
     (size, kernel, stride, padding), rng = FAR[name], np.random.default_rng(7)
     dilation = (1, 20) if name == "dilation" else (1, 1)
@@ -145,8 +171,7 @@ def test_columns_that_are_far_from_each_other(name, raw):
     graph = conv(
         rng, size[:2], kernel, channels, stride=stride, dilation=dilation, padding=padding, raw=raw
     )
-    for config in (Config(), Config(array_size=4), Config(ub_rows=512, acc_rows=64)):
-        check_bits(rng, graph, config, UNPACKED)
+    check_bits(rng, graph, FAR_CONFIGS[machine], UNPACKED)
 
 
 def test_far_columns_keep_the_array_busy():

@@ -13,23 +13,25 @@ from tpulite_testing.plain.check import run_untouched
 from tpulite_testing.plain.draw import FAMILIES, draw_network
 from tpulite_testing.quick_options import REGRESS
 
-EACH = range(4, 40) if REGRESS else range(4)
-"""Networks of each family: of ``make regress`` others."""
+OTHERS = range(4, 40)
+"""Networks of each family, which ``make regress`` runs in both formats."""
 
 
-def seeds(family: str) -> list[int]:
-    return [list(FAMILIES).index(family) + len(FAMILIES) * n for n in EACH]
+def seeds(family: str, *quick: int) -> list[int]:
+    """Return networks of a family: in ``make test`` each is of one format, in turn."""
+    each = OTHERS if REGRESS else quick
+    return [list(FAMILIES).index(family) + len(FAMILIES) * n for n in each]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_plain_tflite_networks_are_litert_s(family):
-    for seed in seeds(family):
+    for seed in seeds(family, 0, 3):
         plain.plain_tflite(seed)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_plain_onnx_networks_are_onnx_runtime_s(family):
-    for seed in seeds(family):
+    for seed in seeds(family, 1, 2):
         plain.plain_onnx(seed)
 
 
@@ -54,7 +56,7 @@ def test_a_wrong_bit_is_found_and_cut_to_the_operators_that_make_it(tmp_path, mo
 
     monkeypatch.setattr(plain, "write_plain_file", write)
     monkeypatch.setattr(check, "run_untouched", wrong_sums)
-    seed = seeds("resnet")[0]
+    seed = seeds("resnet", 0)[0]
     with pytest.raises(AssertionError, match=r"elements of .* differ"):
         plain.plain_tflite(seed)
     assert plain.smallest_plain_tflite(seed, tmp_path).exists() and written[-1] == ["add"]

@@ -6,7 +6,8 @@ Devices are found through the entry-point group ``tpulite.devices``: the golden 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from inspect import signature
 from typing import Protocol, runtime_checkable
 
@@ -115,9 +116,15 @@ class Watched(Protocol):
     watch: Callable[[int], None] | None
 
 
+@cache
+def _installed() -> Mapping[str, EntryPoint]:
+    """Return the installed devices by name; finding them reads the metadata of all packages."""
+    return {entry.name: entry for entry in reversed(entry_points(group="tpulite.devices"))}
+
+
 def device_names() -> list[str]:
     """Return the names of the installed devices."""
-    return sorted({entry.name for entry in entry_points(group="tpulite.devices")})
+    return sorted(_installed())
 
 
 def require_device(name: str) -> None:
@@ -135,9 +142,8 @@ def require_device(name: str) -> None:
 
 def _maker(kind: str) -> Callable[..., Device]:
     """Return what makes a device; its packages may be missing."""
-    entry = next(each for each in entry_points(group="tpulite.devices") if each.name == kind)
     try:
-        return entry.load()
+        return _installed()[kind].load()
     except ImportError as error:
         extra = _EXTRAS.get(kind)
         remedy = install_command(extra) if extra else f"the package {error.name}"
