@@ -18,6 +18,7 @@ def run(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.pages  # each example is a process
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_show_what_their_examples_print(name):
     result = run(ROOT / name)
