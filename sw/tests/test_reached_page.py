@@ -20,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs/reached.md"
 
 @pytest.fixture(scope="module")
 def reached():
-    """Plain networks of TFLite, and graphs of layers, that ``make test`` runs."""
+    """Plain networks, as TFLite, and graphs of layers that ``make test`` runs."""
     found = Reached()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.tflite"

@@ -4,13 +4,14 @@
 same ways through the code.
 """
 
+import itertools
 from collections.abc import Iterable
 
 import pytest
 
 from tpulite_testing.quick_options import REGRESS
 
-__all__ = ["REGRESS", "breadth", "thinned"]
+__all__ = ["REGRESS", "alternate", "breadth", "thinned"]
 
 
 def breadth(reason: str, *cases: object) -> list[object]:
@@ -36,6 +37,24 @@ def thinned(cases: Iterable[object], *kept: object, reason: str) -> list[object]
         raise ValueError(f"{unknown} are not among the cases")
     others = [case for case in every if case not in kept]
     return [*kept, *breadth(reason, *others)]
+
+
+def alternate(rows: Iterable[object], columns: Iterable[object]) -> list[object]:
+    """Return all pairs, of which ``make test`` runs every other one, as the white of a chessboard.
+
+    For cases that fail in one of two ways, of their row or of their column: each value of both
+    occurs with half of the other's.
+
+    Examples
+    --------
+    >>> [case for case in alternate("ab", "xyz") if type(case) is tuple]
+    [('a', 'x'), ('a', 'z'), ('b', 'y')]
+    """
+    table = [list(enumerate(axis)) for axis in (rows, columns)]
+    pairs = [((a, b), (i + j) % 2 == 0) for (i, a), (j, b) in itertools.product(*table)]
+    kept = [pair for pair, white in pairs if white]
+    others = [pair for pair, white in pairs if not white]
+    return [*kept, *breadth("each of the two occurs with others", *others)]
 
 
 def pytest_configure(config: pytest.Config) -> None:

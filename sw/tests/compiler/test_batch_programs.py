@@ -1,5 +1,7 @@
 """Networks compiled for several images a run: the same bits, and no more cycles for an image."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -11,16 +13,18 @@ from tpulite.models import CNN_DIGITS
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
+from tpulite_testing.quick_options import quick_options
 from tpulite_testing.zoo_networks import zoo_network
 
 INPUTS = 5
 """One more than a batch: the last run has room for three others."""
 
 
-def load(name, batch, config=None):
-    """Return a network for a batch."""
+@cache
+def load(name, batch):
+    """Return a network that is compiled for a batch."""
     path = CNN_DIGITS if name == "cnn" else zoo_network(name)
-    return Model.load(path, config=config, options=Options(batch=batch))
+    return Model.load(path, options=Options(batch=batch)).compile()
 
 
 def cycles_of_an_image(model):
@@ -54,7 +58,8 @@ def test_weights_are_loaded_once():
 @pytest.mark.parametrize("size", [4, 16])
 def test_buffers_that_do_not_hold_the_batch(batch, size):
     """Images of the batch go to DRAM, or the groups through their slices, one after the other."""
-    model = load("cnn", batch, Config(array_size=size, ub_rows=512 * 16 // size, acc_rows=64))
+    config = Config(array_size=size, ub_rows=512 * 16 // size, acc_rows=64)
+    model = Model.load(CNN_DIGITS, config=config, options=quick_options(batch=batch))
     x = random_inputs(model.graph, 2 * batch - 1, seed=12)
     np.testing.assert_array_equal(model.run(x).output, model.reference(x)["dense"])
 

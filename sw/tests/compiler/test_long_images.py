@@ -11,6 +11,7 @@ from tpulite.golden.layers import run_layers
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite_testing.quick_options import quick_options
+from tpulite_testing.regress import alternate
 
 SAME = {"padding": (1, 1, 1, 1)}
 
@@ -43,17 +44,17 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize(
-    ("shape", "config"),
-    [
-        ((1, 5000, 8), Config(array_size=8)),
-        ((5000, 1, 8), Config(array_size=32)),
-        ((3, 4000, 3), Config(ub_rows=2048)),
-        ((4000, 3, 3), Config(array_size=4)),
-    ],
+IMAGES = (
+    ((1, 5000, 8), Config(array_size=8)),
+    ((5000, 1, 8), Config(array_size=32)),
+    ((3, 4000, 3), Config(ub_rows=2048)),
+    ((4000, 3, 3), Config(array_size=4)),
 )
-def test_long_images_are_cut(shape, config, name):
+
+
+@pytest.mark.parametrize(("image", "name"), alternate(range(len(IMAGES)), LAYERS))
+def test_long_images_are_cut(image, name):
+    shape, config = IMAGES[image]
     builder = GraphBuilder(shape)
     LAYERS[name](builder)
     layers = varied(builder)

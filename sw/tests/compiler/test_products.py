@@ -23,6 +23,7 @@ from tpulite_testing.drawn.dense_networks import (
     random_network,
     reference,
 )
+from tpulite_testing.regress import alternate
 
 SIZES = (4, 8, 16, 32)
 
@@ -70,8 +71,7 @@ def test_raw_accumulators_are_exact(size, batch):
     assert run_and_compare(network, config).outputs[0].dtype == "int32"
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("ub_rows", [64, 128, 512])
+@pytest.mark.parametrize(("size", "ub_rows"), alternate(SIZES, [64, 128, 512]))
 def test_products_larger_than_the_buffer_are_exact(size, ub_rows):
     config = Config(array_size=size, ub_rows=ub_rows, acc_rows=64)
     k, n, batch = 5 * size + 3, 3 * size + 1, ub_rows // 4 + 3
@@ -86,8 +86,7 @@ def test_tensors_between_layers_stay_on_chip_if_they_fit():
     assert program.window_bytes[Window.SCRATCH] == 64 * 64
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("size", "order"), alternate(SIZES, ORDERS))
 def test_digits_are_exact(size, order):
     options = Options(batch=16, order=order, effort=500)
     model = Model.load(MLP_DIGITS, config=Config(array_size=size), options=options)

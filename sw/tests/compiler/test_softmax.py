@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict
 from tpulite.graph.layers import Activation, LayerGraph, Softmax
@@ -12,6 +11,7 @@ from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.drawn.layer_graphs import ATTENTION
+from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import thinned
 
 MACHINES = [
@@ -32,7 +32,7 @@ def network(shape, scale=0.05):
 @pytest.mark.parametrize("config", MACHINES, ids=str)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 20, 37), (2, 33, 64), (40, 41, 5), (1, 4, 500)])
 def test_shares_are_exact_whatever_the_channels(shape, config):
-    case = Compilation(network(shape), config, Options())
+    case = Compilation(network(shape), config, quick_options())
     case.run(case.compile(), "golden")
 
 

@@ -15,6 +15,7 @@ from tpulite.program import Program
 from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
 from tpulite_testing.quick_options import quick_options
+from tpulite_testing.regress import alternate
 
 CONFIGS = {
     "16": Config(),
@@ -132,9 +133,9 @@ GEOMETRIES = {
 }
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_depthwise_geometries_beyond_the_fields(config: Config, geometry: str) -> None:
+@pytest.mark.parametrize(("machine", "geometry"), alternate(CONFIGS, GEOMETRIES))
+def test_depthwise_geometries_beyond_the_fields(machine: str, geometry: str) -> None:
+    config = CONFIGS[machine]
     rng = np.random.default_rng(2)
     graph = depthwise(rng, 20, **GEOMETRIES[geometry])
     program = check_bits(rng, graph, config)
