@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image, ImageColor
 
+from tpulite.arch.memory import Window
 from tpulite.models import CNN_DIGITS
 from tpulite.report.html import Head, Report, write_comparison, write_page
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import describe_operators
-from tpulite.report.profile import profile_model
+from tpulite.report.profile import LayerProfile, profile_model
 from tpulite.report.speed import Speed
+from tpulite.report.traffic import Traffic
 from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import Comparison
@@ -105,7 +107,12 @@ async def use_search(page: Page, model: Model) -> None:
 
 
 async def use_time(page: Page, cycles: int) -> None:
-    """The axis is in ms, and a click on the button makes it cycles; zooming narrows it."""
+    """The axis is in ms, and a click on the button makes it cycles; zooming narrows it.
+
+    What runs on the CPU before everything else is out of sight then.
+    """
+    marks = "document.querySelectorAll('[data-view=timeline] .cpu').length"
+    assert await page.evaluate(marks) == 1
     assert await page.evaluate("page.mhz") == 100
     ticks = await page.evaluate(TICKS)
     assert ticks[-1] == "ms"
@@ -119,13 +126,17 @@ async def use_time(page: Page, cycles: int) -> None:
     await page.click("[data-view='timeline'] [title='Zoom in']")
     start, end = await page.evaluate("[inView.start, inView.end]")
     assert (start, end) == (cycles / 4, cycles * 3 / 4)
+    await page.until(f"{marks} == 0")
 
 
 def test_the_page_draws_finds_zooms_and_shows_details(tmp_path: Path) -> None:
     model, path = Model.load(CNN_DIGITS), tmp_path / "report.html"
     profile, network = profile_model(model), NetworkGraph.of(model.plan.placed)
     details = describe_operators(model.plan.placed.graph)
-    write_page(path, Report("profile", profile, Speed(profile.cycles, 1, 100), network, details))
+    nothing = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
+    cpu = LayerProfile("PAD", "numpy", {}, 0, 0, 0, 0.0, nothing, (model.graph.nodes[-1].name,))
+    mixed = replace(profile, layers=(cpu, *profile.layers))
+    write_page(path, Report("profile", mixed, Speed(profile.cycles, 1, 100), network, details))
     (first,) = (x for x in profile.layers if x.name == model.graph.nodes[0].name)
 
     async def use(page: Page) -> None:

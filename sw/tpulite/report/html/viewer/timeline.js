@@ -49,7 +49,8 @@ function commands(track, data, x, top) {
 
 function cpuParts(data, x, box, top) {
   const wide = 14, places = [];
-  return data.cpu.map((part, order) => {
+  return data.cpu.flatMap((part, order) => {
+    if (part.at < inView.start || part.at > inView.end) return [];
     // Side by side, in order, where several run after the same cycle.
     let left = Math.max(box.left, Math.min(box.right - wide, x(part.at) - wide / 2));
     if (places.length && left < places.at(-1) + wide + 1 && data.cpu[order - 1].at === part.at) left = places.at(-1) + wide + 1;
