@@ -25,7 +25,9 @@ MACHINE = Config(array_size=4, ub_rows=256, acc_rows=64)
 """The 4x4 machine of the pages."""
 
 N = MACHINE.array_size
-_SEED = 45
+_SEED = 893
+"""With few zeros, and no result near a tie."""
+
 _draw = np.random.default_rng(_SEED)
 
 

@@ -22,7 +22,7 @@ _STAGES = (
 )
 """Name, signal, cycles after the sum left the accumulators, and meaning."""
 
-_HEAD, _CELL, _ROW = 76, 64, 24
+_HEAD, _CELL, _ROW = 76, 72, 24
 
 
 def tiles_scenes() -> list[Scene]:
@@ -187,7 +187,7 @@ def _cell(drawing: Drawing, y: int, column: int, keys: tuple[str, str], sentence
     x = _HEAD + column * _CELL
     with drawing.group(data_c=keys[1], data_d=sentence):
         drawing.box(x, y, _CELL - 2, _ROW - 2)
-        drawing.text(x + _CELL / 2 - 1, y + 15, data_t=keys[0], cls="narrow")
+        drawing.text(x + _CELL / 2 - 1, y + 15, data_t=keys[0], cls="tight")
 
 
 def _drain_values(product: Product, recording: Recording, length: int) -> dict[str, list[Value]]:
