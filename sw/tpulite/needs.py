@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # `packaging` takes a while to import, and only messages need
 __all__ = [
     "BUILD_TOOLS",
     "Need",
+    "Use",
+    "find_uses",
     "install_command",
     "machine_needs",
     "missing_for_systems",
@@ -54,6 +56,31 @@ _PURPOSES = {
 """What the extras are for; others are shown without."""
 
 
+_CHIP = ("rtl", *BUILD_TOOLS)
+
+_USES = {
+    "tpulite compile, run, profile, check, export NETWORK": (),
+    "tpulite run NETWORK.tflite, with operators that run on the CPU": ("litert",),
+    "tpulite run NETWORK.onnx": ("onnx",),
+    "tpulite run NETWORK --input PICTURE.png": ("pictures",),
+    "tpulite run NETWORK --device rtl": _CHIP,
+    "tpulite run NETWORK --html PAGE.html": ("report",),
+    "tpulite run NETWORK --trace TRACE": ("trace",),
+    "tpulite compare NETWORK.tflite --oracle tflm": ("tflm",),
+    "tpulite quantize NETWORK.onnx": ("onnx",),
+    "tpulite quantize NETWORK.tflite": ("quantize", "litert"),
+    "tpulite compile NETWORK --allocator cpsat": ("cpsat",),
+    "tpulite explore NETWORK --search N": ("explore",),
+    "tpulite explore NETWORK --scheduler HOST": ("cluster",),
+    "tpulite verilog": ("rtl",),
+    "make sim SIM=icarus": ("rtl", "iverilog", "make"),
+    "make soc": (*_CHIP, "litex", *_SYSTEM_TOOLS),
+    "make bitstream": ("rtl", "litex", "boards", "make"),
+}
+"""What users do, in the order in which they come to it, and the extras and programs that it needs
+besides tpulite itself."""
+
+
 @dataclass(frozen=True)
 class Need:
     """Something that a part of tpulite needs.
@@ -77,6 +104,47 @@ class Need:
     found: str
     missing: tuple[str, ...]
     remedy: str
+
+    @property
+    def part(self) -> str:
+        """The extra, or the program."""
+        return self.name.removeprefix("tpulite[").rstrip("]").partition(" ")[0]
+
+
+@dataclass(frozen=True)
+class Use:
+    """Something that users do.
+
+    Parameters
+    ----------
+    command : str
+        How it is typed.
+    missing : tuple of str
+        Packages and programs that it lacks; it works if there are none.
+    remedies : tuple of str
+        Commands that install them.
+    """
+
+    command: str
+    missing: tuple[str, ...]
+    remedies: tuple[str, ...]
+
+
+def find_uses(needs: Iterable[Need]) -> tuple[Use, ...]:
+    """Return what users do, and what each lacks of the needs of this machine."""
+    parts = {need.part: need for need in needs}
+    uses = []
+    for command, wanted in _USES.items():
+        if not parts.keys() >= {*wanted}:
+            continue  # an older or a newer tpulite is installed, which has no such extra
+        lacking = [parts[x] for x in ("tpulite", *wanted) if x in parts and parts[x].missing]
+        remedies: dict[str, str] = {}  # one command of each installer
+        for need in lacking:
+            installer, _, what = need.remedy.partition(" install ")
+            remedies[installer] = f"{remedies.get(installer, f'{installer} install')} {what}"
+        missing = tuple(name for need in lacking for name in need.missing)
+        uses.append(Use(command, missing, tuple(remedies.values())))
+    return tuple(uses)
 
 
 def require_package(package: str, extra: str, user: str) -> None:

@@ -1,4 +1,4 @@
-"""The command ``doctor``: everything that is missing, at once, with what to type."""
+"""The command ``doctor``: what works on this machine, and what to type for the rest."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,52 +10,67 @@ from rich.markup import escape
 from rich.table import Table
 
 from tpulite.cache import cache_home
-from tpulite.cli.common import is_stdout, json_option, save_json
+from tpulite.cli.common import is_stdout, json_option, save_json, say
 from tpulite.cli.help import command
 from tpulite.near import no_such
-from tpulite.needs import Need, machine_needs
+from tpulite.needs import Need, Use, find_uses, machine_needs
 
 __all__ = ["doctor"]
+
+_FIRST = "tpulite run cnn_digits --input digits --limit 1"
+"""A first command: network and inputs come with the package."""
+
+_RTL = "--device rtl"
 
 
 @command()
 @click.argument("parts", nargs=-1)
 @json_option
 def doctor(parts: tuple[str, ...], json_path: Path | None) -> None:
-    """Show what is there of all that tpulite can use, and what to type for the rest.
+    """Show what works on this machine, and what to type for the rest.
 
     PARTS are extras (rtl, onnx, litert...) or programs that must be there: the exit code is 1 if
     one of them is missing.
     """
-    needs = {_short(need): need for need in machine_needs()}
+    needs = {need.part: need for need in machine_needs()}
     if unknown := [part for part in parts if part not in needs]:
         raise ValueError(no_such("part of tpulite", unknown[0], needs))
     save_json(json_path, [asdict(need) for need in needs.values()])
     if not is_stdout(json_path):
-        console = Console()
-        console.print(_table(list(needs.values())))
-        for need in needs.values():
-            if need.missing:
-                text = f"{', '.join(need.missing)} missing: {need.remedy}"
-                console.print(text, highlight=False, markup=False, soft_wrap=True)
-        text = f"files that can be made again are in {cache_home()} (TPULITE_CACHE)"
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        _print(Console(), list(needs.values()))
     if any(needs[part].missing for part in ("tpulite", *parts)):
         raise click.exceptions.Exit(1)
 
 
-def _short(need: Need) -> str:
-    """Return the extra, or the program."""
-    return need.name.removeprefix("tpulite[").rstrip("]").partition(" ")[0]
+def _print(console: Console, needs: list[Need]) -> None:
+    uses = find_uses(needs)
+    for use in uses:
+        mark = "[yellow]missing[/]" if use.missing else "[green]ready  [/]"
+        console.print(f"{mark}  {escape(use.command)}", highlight=False, soft_wrap=True)
+        for remedy in use.remedies:
+            console.print(f"           {remedy}", highlight=False, markup=False, soft_wrap=True)
+    say(console, f"\nnext: {_next(uses)}\n")
+    console.print(_table(needs))
+    for need in needs:
+        if need.missing:
+            say(console, f"{', '.join(need.missing)} missing: {need.remedy}")
+    say(console, f"files that can be made again are in {cache_home()} (TPULITE_CACHE)")
+
+
+def _next(uses: tuple[Use, ...]) -> str:
+    """Return a command that works here, on the simulated chip if it can be built."""
+    if uses[0].missing:
+        return "; ".join(uses[0].remedies)
+    chip = next(use for use in uses if use.command.endswith(_RTL))
+    return _FIRST if chip.missing else f"{_FIRST} {_RTL}"
 
 
 def _table(needs: list[Need]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("part", no_wrap=True)
     table.add_column("")
-    table.add_column("for")
-    table.add_column("found")
+    table.add_column("found", overflow="fold")
     for need in needs:
         mark = "[yellow]missing[/]" if need.missing else "[green]ok[/]"
-        table.add_row(escape(_short(need)), mark, need.purpose, escape(need.found))
+        table.add_row(escape(need.part), mark, escape(need.found))
     return table
