@@ -71,7 +71,7 @@ def main() -> int:
             str(ROOT / "tb/system" / bench),
             top=TOP,
             name=f"{name}_{file_stem(options.config)}",
-            opt="-O1",  # a network runs for longer than a bench
+            opt="-O0" if options.short else "-O1",  # a network runs for longer than it compiles
             live=True,
             extra_env=environment | QUIET,
         )

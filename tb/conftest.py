@@ -4,11 +4,9 @@
 of the whole chip on Verilator, unless they are marked ``both_simulators``: with a reason, on Icarus
 in ``make regress`` alone. A test that simulates nothing runs once.
 
-Where Icarus is installed, a bench of several sizes runs on Verilator in the first, the smallest
-that has all of the component, and on Icarus in all others: most of the time would go into C++ of
-models that are not read again, and the whole chip runs on Verilator in every size. Icarus draws a
-part of what Verilator does (``tpulite_tb.effort``). ``$TPULITE_REGRESS`` (``make
-regress``) runs every size on both.
+Where Icarus is installed, ``tpulite_tb.simulators`` says which sizes of a bench run where, and
+``tpulite_tb.effort`` how much they draw. ``$TPULITE_REGRESS`` (``make regress``) runs every size on
+both.
 """
 
 import os
@@ -18,7 +16,9 @@ from types import CodeType, FunctionType
 
 import pytest
 
+from tpulite_tb.effort import EFFORT, PART
 from tpulite_tb.harness import simulate_verilog
+from tpulite_tb.simulators import SIMULATORS, simulators_of
 from tpulite_tb.summary import coverage_lines, random_programs
 from tpulite_testing.regress import REGRESS
 
@@ -36,18 +36,25 @@ def simulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     """
     if name := getattr(request, "param", None):
         monkeypatch.setenv("SIM", name)
+    if request.node.get_closest_marker("part"):
+        monkeypatch.setenv(EFFORT, PART)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that simulates once for each simulator."""
     if os.environ.get("SIM") or not _reaches(metafunc.function, simulate_verilog):
         return
-    simulators: list[object] = ["verilator"]
+    simulators: list[object] = [SIMULATORS[0]]
     both = metafunc.definition.get_closest_marker("both_simulators")
     if both or not metafunc.definition.path.is_relative_to(_SYSTEM):
         slow = [pytest.mark.regress(reason) for reason in (both.args if both else ())]
-        simulators.append(pytest.param("icarus", marks=[_NO_ICARUS, *slow]))
+        simulators.append(pytest.param(SIMULATORS[1], marks=[_NO_ICARUS, *slow]))
     metafunc.parametrize("simulator", simulators, indirect=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark of a run that draws less."""
+    config.addinivalue_line("markers", "part: a size beyond the first, which draws a part")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -57,17 +64,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     benches: dict[str, dict[str, list[pytest.Item]]] = {}
     for item in items:
         simulator = _simulator_of(item)
-        if simulator and not item.path.is_relative_to(_SYSTEM):
+        breadth = item.get_closest_marker("regress")
+        if simulator and not breadth and not item.path.is_relative_to(_SYSTEM):
             bench = item.nodeid.partition("[")[0]
             size = item.name.replace(simulator, "")
             benches.setdefault(bench, {}).setdefault(size, []).append(item)
-    unneeded = {
-        item
-        for sizes in benches.values()
-        for number, size in enumerate(sizes.values())
-        for item in size
-        if len(sizes) > 1 and _simulator_of(item) == ("verilator" if number else "icarus")
-    }
+    unneeded = set()
+    for sizes in benches.values():
+        chosen = simulators_of(len(sizes))
+        for number, (size, simulators) in enumerate(zip(sizes.values(), chosen, strict=True)):
+            for item in size:
+                if number:
+                    item.add_marker("part")
+                if _simulator_of(item) not in simulators:
+                    unneeded.add(item)
     config.hook.pytest_deselected(items=list(unneeded))
     items[:] = [item for item in items if item not in unneeded]
 

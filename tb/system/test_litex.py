@@ -12,7 +12,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from tpulite.cli.main import commands
 from tpulite.configs import named_config
 from tpulite.models import MLP_DIGITS, DigitsTest
 from tpulite.needs import missing_for_systems
@@ -47,9 +49,9 @@ def exported(folder, name: str, config: str):
     """Export the digits' perceptron with a reference input that shows a 7."""
     test = DigitsTest.load()
     np.save(folder / "digit.npy", test.images[test.labels == DIGIT][:1])
-    command = [sys.executable, "-m", "tpulite", "export", MLP_DIGITS, "--config", config]
-    command += ["--name", name, "--input", folder / "digit.npy", "-o", folder / name]
-    subprocess.run(command, check=True, capture_output=True)
+    options = ["--config", config, "--name", name, "--input", folder / "digit.npy"]
+    command = ["export", MLP_DIGITS, *options, "-o", folder / name]
+    assert CliRunner().invoke(commands, list(map(str, command))).exit_code == 0
     return folder / name
 
 

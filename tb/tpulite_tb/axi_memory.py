@@ -1,30 +1,25 @@
-"""The reference memory for cocotb benches: cocotbext-axi's RAM, exact to the clock edge.
+"""The reference memory for cocotb benches, exact to the clock edge.
 
 ``tpulite_rtl.verilated`` holds the same memory in C++; a test holds them to the same edges.
 """
 
-import logging
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import NoReturn
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-import cocotb
 import numpy as np
-from cocotb.queue import Queue
-from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiBus
-from cocotbext.axi.axi_channels import AxiBSource, AxiRSource
-from cocotbext.axi.axi_ram import AxiRamRead, AxiRamWrite
-from cocotbext.axi.constants import AxiResp
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
+from tpulite_tb.edges import at_each_edge, reader
 
 __all__ = ["MIN_LATENCY", "ReferenceMemory"]
 
 MIN_LATENCY = 2
 """Shortest latency in edges: a request is seen at one edge, answered from the next on."""
+
+_OKAY, _SLVERR = 0, 2
 
 
 class ReferenceMemory:
@@ -81,20 +76,15 @@ class ReferenceMemory:
         self.edges = 0
         self.mem = bytearray(size)
         self._rng = random.Random(random.getrandbits(64))
-        logging.getLogger(f"cocotb.{entity._name}.{prefix}").setLevel(logging.ERROR)
-        for channel in ("ar", "r", "aw", "w", "b"):
-            logging.getLogger(f"cocotb.{entity._name}.{prefix}_{channel}").setLevel(logging.ERROR)
-        # Before the channels, so that at every edge it runs before them.
-        cocotb.start_soon(self._count(RisingEdge(entity.clk)))
-        bus = AxiBus.from_prefix(entity, prefix)
-        self._reads = _Reads(self, bus.read, entity.clk, entity.rst)
-        self._writes = _Writes(self, bus.write, entity.clk, entity.rst)
-        if stall:
-            reads, writes = self._reads, self._writes
-            for channel in (reads.ar_channel, reads.r_channel, writes.aw_channel):
-                channel.set_pause_generator(self._pauses(stall))
-            for channel in (writes.w_channel, writes.b_channel):
-                channel.set_pause_generator(self._pauses(stall))
+        self._stall = stall
+        self._ar = _Sink(entity, f"{prefix}_ar", ("id", "addr", "len"))
+        self._aw = _Sink(entity, f"{prefix}_aw", ("id", "addr", "len"))
+        self._w = _Sink(entity, f"{prefix}_w", ("data", "strb"))
+        self._r = _Source(entity, f"{prefix}_r", ("id", "data", "resp", "last"))
+        self._b = _Source(entity, f"{prefix}_b", ("id", "resp"))
+        self._in_reset = reader(entity.rst)
+        self._forget()
+        at_each_edge(entity.clk, self._step)
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
         """Copy bytes into the memory."""
@@ -112,128 +102,148 @@ class ReferenceMemory:
         stop = address + beats * BEAT_BYTES
         return stop > self.size or any(address < x.stop and x.start < stop for x in errors)
 
-    def due(self, edge: int, latency: int, number: int) -> float:
-        """Return the edge of the answer to the transaction of that number, asked at ``edge``."""
-        if self.mute_after is not None and number >= self.mute_after:
-            return float("inf")
-        return edge + latency + (self._rng.randint(0, self.jitter) if self.jitter else 0)
-
     def _check(self, address: int, size: int) -> None:
         if address < 0 or address + size > self.size:
             raise ValueError(f"[{address:#x}, {address + size:#x}) is outside {self.size:#x} bytes")
 
-    def _pauses(self, stall: float) -> Iterator[bool]:
-        rng = random.Random(self._rng.getrandbits(64))
-        while True:
-            yield rng.random() < stall
+    def _forget(self) -> None:
+        """Forget what is outstanding, as at a reset."""
+        self._requests: deque[_Write] = deque()
+        self._beats: deque[tuple[int, int, int]] = deque()
+        self._numbers = {"read": 0, "write": 0}
+        for source in (self._r, self._b):
+            source.forget()
+        for sink in (self._ar, self._aw, self._w):
+            sink.drive(ready=False)
 
-    async def _count(self, edge: RisingEdge) -> None:
-        while True:
-            await edge
-            self.edges += 1
+    def _step(self) -> None:
+        self.edges += 1
+        if self._in_reset():
+            self._forget()
+            return
+        # Before the requests: a read sees what is answered from this edge on.
+        if response := self._b.step(self.edges, paused=self._pauses()):
+            for address, byte in response.stores:
+                self.mem[address] = byte
+        self._r.step(self.edges, paused=self._pauses())
+        if request := self._ar.taken():
+            self._read(*request)
+        if request := self._aw.taken():
+            number, address, length = request
+            self._requests.append(_Write(number, address, length, self.edges))
+        if beat := self._w.taken():
+            word, strobe = beat
+            self._beats.append((word, strobe, self.edges))
+        self._write()
+        for sink in (self._ar, self._aw, self._w):
+            sink.drive(ready=not self._pauses())
 
+    def _read(self, number: int, first: int, length: int) -> None:
+        """Queue the beats of a burst, with what the memory holds now."""
+        due = self._due("read", self.edges, self.timing.read_latency)
+        for index in range(length + 1):
+            address = first + index * BEAT_BYTES
+            fails = self.fails(address, 1, self.read_errors)
+            data = b"" if fails else self.mem[address : address + BEAT_BYTES]
+            word = int.from_bytes(data, "little")
+            values = (number, word, _SLVERR if fails else _OKAY, int(index == length))
+            self._r.queue.append(_Answer(due, values))
 
-class _StampedQueue(Queue):
-    """Queue that remembers at which edge each transfer was accepted."""
+    def _write(self) -> None:
+        """Queue the responses of bursts that are complete."""
+        while self._requests and len(self._beats) > self._requests[0].length:
+            request = self._requests.popleft()
+            edge, stores = request.edge, []
+            for index in range(request.length + 1):
+                word, strobe, accepted = self._beats.popleft()
+                edge = max(edge, accepted)
+                first = request.address + index * BEAT_BYTES
+                data = word.to_bytes(BEAT_BYTES, "little")
+                stores += [(first + j, data[j]) for j in range(BEAT_BYTES) if strobe >> j & 1]
+            fails = self.fails(request.address, request.length + 1, self.write_errors)
+            values = (request.number, _SLVERR if fails else _OKAY)
+            due = self._due("write", edge, self.timing.write_response)
+            self._b.queue.append(_Answer(due, values, () if fails else tuple(stores)))
 
-    def __init__(self, memory: ReferenceMemory) -> None:
-        super().__init__()
-        self._memory = memory
+    def _due(self, kind: str, edge: int, latency: int) -> float:
+        """Return the edge of the answer to the next transaction, asked at ``edge``."""
+        number = self._numbers[kind]
+        self._numbers[kind] += 1
+        if self.mute_after is not None and number >= self.mute_after:
+            return float("inf")
+        return edge + latency + (self._rng.randint(0, self.jitter) if self.jitter else 0)
 
-    def _put(self, item) -> None:
-        item.edge = self._memory.edges
-        super()._put(item)
-
-
-class _DueSource:
-    """Source that offers each beat for its own edge ``due``, not earlier, in order."""
-
-    memory: ReferenceMemory
-
-    async def _run(self) -> None:
-        edge = RisingEdge(self.clock)
-        while True:
-            await edge
-            if self.valid.value and not self.ready.value:
-                continue
-            beats: deque = self.queue._queue
-            if beats and beats[0].due <= self.memory.edges + 1 and not self.pause:
-                beat = self.queue.get_nowait()
-                for address, byte in beat.stores:
-                    self.memory.mem[address] = byte
-                self.bus.drive(beat)
-                self.valid.value = 1
-            else:
-                self.valid.value = 0
-
-
-class _DueRSource(_DueSource, AxiRSource):
-    pass
-
-
-class _DueBSource(_DueSource, AxiBSource):
-    pass
-
-
-class _Reads(AxiRamRead):
-    def __init__(self, memory: ReferenceMemory, bus, clock, reset) -> None:
-        super().__init__(bus, clock, reset, mem=memory.mem)
-        self.memory = memory
-        self.ar_channel.queue = _StampedQueue(memory)
-        self.ar_channel.queue_occupancy_limit = -1  # always ready
-        self.r_channel = _DueRSource(bus.r, clock, reset)  # pyright: ignore[reportCallIssue]
-        self.r_channel.memory = memory
-
-    async def _process_read(self) -> NoReturn:
-        number = 0
-        while True:
-            ar = await self.ar_channel.recv()
-            due = self.memory.due(ar.edge, self.memory.timing.read_latency, number)
-            number += 1
-            beats = int(ar.arlen) + 1
-            for i in range(beats):
-                address = int(ar.araddr) + i * BEAT_BYTES
-                r = self.r_channel._transaction_obj()
-                r.rid = int(ar.arid)
-                r.rlast = i == beats - 1
-                fails = self.memory.fails(address, 1, self.memory.read_errors)
-                r.rresp = AxiResp.SLVERR if fails else AxiResp.OKAY
-                data = b"" if fails else self.memory.mem[address : address + BEAT_BYTES]
-                r.rdata = int.from_bytes(data, "little")
-                r.due = due
-                r.stores = ()
-                self.r_channel.queue.put_nowait(r)
+    def _pauses(self) -> bool:
+        """Draw whether a channel pauses in the next cycle."""
+        return bool(self._stall) and self._rng.random() < self._stall
 
 
-class _Writes(AxiRamWrite):
-    def __init__(self, memory: ReferenceMemory, bus, clock, reset) -> None:
-        super().__init__(bus, clock, reset, mem=memory.mem)
-        self.memory = memory
-        for channel in (self.aw_channel, self.w_channel):
-            channel.queue = _StampedQueue(memory)
-            channel.queue_occupancy_limit = -1  # always ready
-        self.b_channel = _DueBSource(bus.b, clock, reset)  # pyright: ignore[reportCallIssue]
-        self.b_channel.memory = memory
+@dataclass(frozen=True)
+class _Write:
+    """A request of AW, and the edge at which it was accepted."""
 
-    async def _process_write(self) -> NoReturn:
-        number = 0
-        while True:
-            aw = await self.aw_channel.recv()
-            edge = aw.edge
-            beats = int(aw.awlen) + 1
-            stores: list[tuple[int, int]] = []
-            for i in range(beats):
-                w = await self.w_channel.recv()
-                edge = max(edge, w.edge)
-                data = int(w.wdata).to_bytes(BEAT_BYTES, "little")
-                strobe = int(w.wstrb)
-                address = int(aw.awaddr) + i * BEAT_BYTES
-                stores += [(address + j, data[j]) for j in range(BEAT_BYTES) if strobe >> j & 1]
-            b = self.b_channel._transaction_obj()
-            b.bid = int(aw.awid)
-            fails = self.memory.fails(int(aw.awaddr), beats, self.memory.write_errors)
-            b.bresp = AxiResp.SLVERR if fails else AxiResp.OKAY
-            b.due = self.memory.due(edge, self.memory.timing.write_response, number)
-            number += 1
-            b.stores = () if fails else stores
-            self.b_channel.queue.put_nowait(b)
+    number: int
+    address: int
+    length: int
+    edge: int
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A beat of R or B for an edge, and the bytes that it makes visible."""
+
+    due: float
+    values: tuple[int, ...]
+    stores: tuple[tuple[int, int], ...] = ()
+
+
+class _Sink:
+    """A channel of requests."""
+
+    def __init__(self, entity, channel: str, names: tuple[str, ...]) -> None:
+        self._is_valid = reader(getattr(entity, f"{channel}valid"))
+        self._read = [reader(getattr(entity, f"{channel}{name}")) for name in names]
+        self._port = getattr(entity, f"{channel}ready")
+        self._ready: bool | None = None
+
+    def drive(self, *, ready: bool) -> None:
+        """Be ready in the next cycle, or not."""
+        if ready != self._ready:
+            self._port.value = self._ready = ready
+
+    def taken(self) -> tuple[int, ...] | None:
+        """Return what is transferred at this edge, if anything is."""
+        return tuple(read() for read in self._read) if self._ready and self._is_valid() else None
+
+
+class _Source:
+    """A channel of answers: each is offered for its own edge, not earlier, in order."""
+
+    def __init__(self, entity, channel: str, names: tuple[str, ...]) -> None:
+        self._ports = [getattr(entity, f"{channel}{name}") for name in names]
+        self._is_ready = reader(getattr(entity, f"{channel}ready"))
+        self._port = getattr(entity, f"{channel}valid")
+        self._valid: bool | None = None
+        self.queue: deque[_Answer] = deque()
+
+    def forget(self) -> None:
+        """Withdraw what is offered, and what waits."""
+        self.queue.clear()
+        self._drive(valid=False)
+
+    def step(self, edge: int, *, paused: bool) -> _Answer | None:
+        """Return what is offered anew after this edge, if anything is."""
+        if self._valid and not self._is_ready():
+            return None
+        offers = bool(self.queue) and self.queue[0].due <= edge + 1 and not paused
+        self._drive(valid=offers)
+        if not offers:
+            return None
+        answer = self.queue.popleft()
+        for port, value in zip(self._ports, answer.values, strict=True):
+            port.value = value
+        return answer
+
+    def _drive(self, *, valid: bool) -> None:
+        if valid != self._valid:
+            self._port.value = self._valid = valid

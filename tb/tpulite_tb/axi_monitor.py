@@ -3,12 +3,10 @@
 from collections import Counter, deque
 from dataclasses import dataclass
 
-import cocotb
-from cocotb.triggers import RisingEdge
-
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite_tb.coverage.functional import Functional
+from tpulite_tb.edges import at_each_edge, reader
 
 __all__ = ["CHANNELS", "AxiMonitor", "AxiRules", "Burst", "Sample"]
 
@@ -214,18 +212,17 @@ class AxiMonitor(AxiRules):
 
     def __init__(self, entity, prefix: str = "m_axi", *, max_beats: int = 256) -> None:
         super().__init__(max_beats=max_beats)
-        self._clock = entity.clk
-        self._in_reset = entity.rst
-        self._handles = [
+        self._in_reset = reader(entity.rst)
+        self._ports = [
             (
                 channel,
-                getattr(entity, f"{prefix}_{channel}valid"),
-                getattr(entity, f"{prefix}_{channel}ready"),
-                [(name, getattr(entity, f"{prefix}_{channel}{name}")) for name in names],
+                reader(getattr(entity, f"{prefix}_{channel}valid")),
+                reader(getattr(entity, f"{prefix}_{channel}ready")),
+                [(name, reader(getattr(entity, f"{prefix}_{channel}{name}"))) for name in names],
             )
             for channel, names in CHANNELS.items()
         ]
-        cocotb.start_soon(self._run())
+        at_each_edge(entity.clk, self._step)
 
     def finish(self) -> None:
         """Check that nothing is open, and sample waits where coverage is wanted."""
@@ -234,17 +231,15 @@ class AxiMonitor(AxiRules):
             sampler.waits(self.waits)
             self.waits.clear()
 
-    async def _run(self) -> None:
-        edge = RisingEdge(self._clock)
-        while True:
-            await edge
-            if self._in_reset.value:
-                self.reset()
-                self.edge += 1
-                continue
-            sample = {}
-            for channel, valid, ready, payload in self._handles:
-                if valid.value:
-                    values = {name: int(handle.value) for name, handle in payload}
-                    sample[channel] = (bool(ready.value), values)
-            self.step(sample)
+    def _step(self) -> None:
+        if self._in_reset():
+            self.reset()
+            self.edge += 1
+            return
+        self.step(
+            {
+                channel: (bool(ready()), {name: read() for name, read in payload})
+                for channel, valid, ready, payload in self._ports
+                if valid()
+            }
+        )

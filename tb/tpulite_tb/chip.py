@@ -1,14 +1,11 @@
 """The whole chip on a cocotb bench: memory, monitor, registers, and the usual sessions."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
-import cocotb
 import numpy as np
 from cocotb.task import bridge, resume
-from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiLiteBus, AxiLiteMaster
+from cocotb.triggers import ClockCycles
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
@@ -17,7 +14,8 @@ from tpulite.runtime.device import Job, RunResult
 from tpulite_rtl.verilated.trace import ROW_WORDS, EngineTrace, trace_from_rows
 from tpulite_tb.axi_memory import ReferenceMemory
 from tpulite_tb.axi_monitor import AxiMonitor
-from tpulite_tb.driver import execute
+from tpulite_tb.driver import RegisterPort, execute
+from tpulite_tb.edges import at_each_edge, reader
 from tpulite_tb.harness import reset
 
 __all__ = ["BenchDevice", "ChipBench"]
@@ -66,11 +64,7 @@ class ChipBench:
         self.config = config
         self.memory = ReferenceMemory(entity, size=dram_bytes, **memory_options)
         self.monitor = AxiMonitor(entity, max_beats=config.burst_beats) if monitor else None
-        self.registers = AxiLiteMaster(
-            AxiLiteBus.from_prefix(entity, "s_axil"), entity.clk, entity.rst
-        )
-        for channel in ("s_axil", *(f"s_axil_{c}" for c in ("aw", "w", "b", "ar", "r"))):
-            logging.getLogger(f"cocotb.{entity._name}.{channel}").setLevel(logging.ERROR)
+        self.registers = RegisterPort(entity)
         self.device = BenchDevice(self)
         self.traces: dict[Engine, EngineTrace] = {}
         self._recorder = _Recorder(entity) if trace else None
@@ -151,10 +145,18 @@ class _Recorder:
     """Accumulates the trace ports as the C++ harness does, edge by edge."""
 
     def __init__(self, entity) -> None:
-        self._entity = entity
         self._rows: dict[Engine, dict[int, list[int]]] = {engine: {} for engine in Engine}
-        self._interrupted = 0
-        cocotb.start_soon(self._record())
+        self._ports = [
+            (
+                rows,
+                reader(getattr(entity, f"{name}_state")),
+                reader(getattr(entity, f"{name}_index")),
+            )
+            for name, rows in ((f"trace_{e.name.lower()}", rows) for e, rows in self._rows.items())
+        ]
+        self._in_reset, self._irq = reader(entity.rst), reader(entity.irq)
+        self._cycle = self._interrupted = self._interrupt = 0
+        at_each_edge(entity.clk, self._record)
 
     def clear(self) -> None:
         for rows in self._rows.values():
@@ -170,30 +172,16 @@ class _Recorder:
             traces[engine] = trace_from_rows(table, first=first)
         return traces
 
-    async def _record(self) -> None:
-        edge = RisingEdge(self._entity.clk)
-        ports = {
-            engine: [
-                getattr(self._entity, f"trace_{engine.name.lower()}_{what}")
-                for what in ("state", "index")
-            ]
-            for engine in Engine
-        }
-        irq = self._entity.irq
-        cycle = 0
-        interrupt = 0
-        while True:
-            await edge
-            if self._entity.rst.value:
-                continue
-            if irq.value and not interrupt:
-                self._interrupted = cycle
-            interrupt = irq.value
-            for engine, (state_port, index_port) in ports.items():
-                if state := int(state_port.value):
-                    row = self._rows[engine].setdefault(
-                        int(index_port.value), [cycle] + [0] * (ROW_WORDS - 1)
-                    )
-                    row[1] = cycle + 1
-                    row[1 + state] += 1
-            cycle += 1
+    def _record(self) -> None:
+        if self._in_reset():
+            return
+        interrupt = self._irq()
+        if interrupt and not self._interrupt:
+            self._interrupted = self._cycle
+        self._interrupt = interrupt
+        for rows, read_state, read_index in self._ports:
+            if state := read_state():
+                row = rows.setdefault(read_index(), [self._cycle] + [0] * (ROW_WORDS - 1))
+                row[1] = self._cycle + 1
+                row[1 + state] += 1
+        self._cycle += 1

@@ -5,7 +5,6 @@ import random
 from bisect import bisect_left
 from collections import Counter
 
-import cocotb
 from cocotb.triggers import RisingEdge
 from command_index import position_of
 from dma_model import (
@@ -26,6 +25,7 @@ from tpulite.arch.isa import COMMANDS, Command, Opcode
 from tpulite.arch.memory import ADDRESS_BITS
 from tpulite.arch.registers import EngineState, Fault
 from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_tb.edges import at_each_edge, reader
 from tpulite_tb.harness import reset
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
@@ -66,9 +66,14 @@ class DmaBench:
         self.names = ("engine__command", "engine__take", "engine__give", self.address, self.port)
         self.names += self.channels
         self._ports = {
-            name: tuple(getattr(dut, f"{name}__{part}") for part in ("valid", "ready", "payload"))
+            name: tuple(
+                reader(getattr(dut, f"{name}__{part}")) for part in ("valid", "ready", "payload")
+            )
             for name in self.names
         }
+        status = ("state", "index", "idle", "quiet", "fault", "stop", "command__valid")
+        self._status = {name: reader(getattr(dut, f"engine__{name}")) for name in status}
+        self._conflict = reader(dut.conflict)
         sinks = ("engine__take", "engine__give", self.address, self.port, *self.ready_channels)
         self.sinks = {name: StreamSink(dut, name, stall=stall) for name in sinks}
         for name in (self.address, *self.ready_channels):
@@ -82,7 +87,7 @@ class DmaBench:
         bench = cls(dut, **options)
         bench.commands = StreamDriver(dut, "engine__command", idle=bench.stall)
         await reset(dut)
-        cocotb.start_soon(bench.run())
+        at_each_edge(dut.clk, bench.run)
         return bench
 
     def draw_windows(self) -> None:
@@ -120,45 +125,42 @@ class DmaBench:
         """Return the cycle in which the last effect of each command was seen."""
         raise NotImplementedError
 
-    async def run(self) -> None:
-        """Watch and drive for ever."""
-        edge = RisingEdge(self.dut.clk)
-        while True:
-            await edge
-            self.now += 1
-            moved = {}
-            for name, (valid, ready, payload) in self._ports.items():
-                if valid.value and ready.value:
-                    moved[name] = int(payload.value)
-                    self.seen[name].append((self.now, moved[name]))
-            self._check_status(moved)
-            self._check_stop(moved)
-            self.outstanding -= self.retired(moved)
-            self.step(moved)
+    def run(self) -> None:
+        """Watch what happens at an edge, and drive the next cycle."""
+        self.now += 1
+        moved = {}
+        for name, (valid, ready, payload) in self._ports.items():
+            if valid() and ready():
+                moved[name] = payload()
+                self.seen[name].append((self.now, moved[name]))
+        self._check_status(moved)
+        self._check_stop(moved)
+        self.outstanding -= self.retired(moved)
+        self.step(moved)
 
     def _check_status(self, moved: dict[str, int]) -> None:
-        dut = self.dut
-        state = EngineState(int(dut.engine__state.value))
-        position = position_of(int(dut.engine__index.value))
+        status = self._status
+        state = EngineState(status["state"]())
+        position = position_of(status["index"]())
         self.states[state, position] += 1
         if state != EngineState.IDLE:
             self.shown.append((self.now, position))
-        idle = bool(dut.engine__idle.value and not dut.engine__command__valid.value)
+        idle = bool(status["idle"]() and not status["command__valid"]())
         assert (state == EngineState.IDLE) == idle
 
         valid, ready, _ = self._ports[self.port]
-        refused = bool(valid.value and not ready.value)
-        assert bool(dut.conflict.value) == refused
+        refused = bool(valid() and not ready())
+        assert self._conflict() == refused
         self.conflicts += refused
 
         # A raised address counts, accepted or not.
-        valid = bool(self._ports[self.address][0].value)
+        valid = bool(self._ports[self.address][0]())
         raised = valid and not self._address_was_valid
         assert not (raised and self.stopped), "address raised after the stop"
         self._address_was_valid = valid and self.address not in moved
         self.outstanding += raised
         self.most_outstanding = max(self.most_outstanding, self.outstanding)
-        assert bool(dut.engine__quiet.value) == (self.outstanding == 0)
+        assert status["quiet"]() == (self.outstanding == 0)
 
         # What moves inside soon comes out, or waits for something.
         self._still = 0 if moved else self._still + 1
@@ -176,11 +178,11 @@ class DmaBench:
             assert position == bisect_left(done_at, now), f"cycle {now}"
 
     def _check_stop(self, moved: dict[str, int]) -> None:
-        fault = int(self.dut.engine__fault.value)
+        fault = self._status["fault"]()
         if fault & 1 and self.fault is None:
             index = position_of(fault >> 5 & (1 << INDEX_BITS) - 1)
             self.fault = FaultSeen(Fault(fault >> 1 & 15), index, fault >> 5 + INDEX_BITS)
-        self.stopped |= bool(fault & 1 or self.dut.engine__stop.value)
+        self.stopped |= bool(fault & 1 or self._status["stop"]())
         if self.stopped:
             assert not moved.keys() & {"engine__take", "engine__give", self.port}
 
@@ -266,7 +268,7 @@ class DmaBench:
         while not dut.engine__quiet.value:
             await RisingEdge(dut.clk)
         await self.cycles(9)
-        assert dut.engine__quiet.value and not self._ports[self.address][0].value
+        assert dut.engine__quiet.value and not self._ports[self.address][0]()
         assert self.fault is None or not dut.engine__idle.value, "command at fault is complete"
 
         bursts, _ = trace(self.config, self.windows, commands)
@@ -274,15 +276,11 @@ class DmaBench:
         assert issued == [(burst.address, burst.beats) for burst in bursts][: len(issued)]
         self.compare(commands, bursts, whole=False)
 
-        thread = self.commands._thread  # it would offer its command again
-        assert thread is not None
-        thread.cancel()
-        dut.engine__command__valid.value = 0
+        self.commands.cancel()
         dut.rst.value = 1
         await self.cycles(1)
         dut.rst.value = 0
         dut.engine__stop.value = 0  # not before the reset
-        self.commands = StreamDriver(dut, "engine__command", idle=self.stall)
         self.sinks[self.port].stall(self.stall)
         await self.cycles(1)
         self.draw_windows()

@@ -5,7 +5,6 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import MemoryTiming, WindowBinding
@@ -14,7 +13,7 @@ from tpulite.runtime.device import Job
 from tpulite_tb.axi_memory import ReferenceMemory
 from tpulite_tb.axi_monitor import AxiMonitor
 from tpulite_tb.copy_chip import TOP, copy_chip_verilog
-from tpulite_tb.driver import execute
+from tpulite_tb.driver import RegisterPort, execute
 from tpulite_tb.harness import reset, simulate_verilog
 
 SOURCE, TARGET = 0x1000, 0x81000
@@ -27,7 +26,7 @@ class Bench:
         self.dut = dut
         self.memory = ReferenceMemory(dut, **memory_options)
         self.monitor = AxiMonitor(dut)
-        self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
+        self.registers = RegisterPort(dut)
 
     async def copy(self, bursts: int, *, seed: int = 0):
         """Copy random bytes and return what the chip reports, and whether they arrived."""

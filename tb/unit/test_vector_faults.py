@@ -148,7 +148,7 @@ async def unknown_rounding_is_a_fault(dut, operation: VectorOp, stall: float) ->
     elif operation == VectorOp.SHARE:
         first += WORDS_BYTES // config.row_bytes
     rows = -(-size // config.row_bytes)
-    data = bytearray(b"".join(bench.buffer[first : first + rows]))
+    data = bytearray(b"".join(bench.buffer[first + i] for i in range(rows)))
     bit = RECORD.offsets()["rounding"]
     byte = size - 16 + bit // 8
     place = int.from_bytes(data[byte : byte + 2], "little")

@@ -1,19 +1,19 @@
 """A vector engine at a unified buffer of plain Python that refuses when it likes."""
 
 import random
-from collections import deque
+from collections import ChainMap, deque
 
-import cocotb
-from cocotb.triggers import ClockCycles, NullTrigger, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from command_index import index_of, position_of
 from vector_commands import draw_command, draw_parameters
-from vector_model import Outcome, execute
+from vector_model import Memory, Outcome, execute
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode, VectorOp
 from tpulite.arch.registers import EngineState
 from tpulite.arch.timing import row_read
 from tpulite_rtl.lib.interfaces import FAULT, write_layout
+from tpulite_tb.edges import at_each_edge, reader
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 __all__ = ["ENDING", "VectorBench"]
@@ -39,7 +39,7 @@ class VectorBench:
 
     Attributes
     ----------
-    buffer, expected : list of bytes
+    buffer, expected : Memory
         The unified buffer, and what the commands that were sent make of it.
     events : list of (str, int)
         What happened: ``take`` and ``give`` with a mask; ``a``, ``b`` and ``write`` with a row.
@@ -52,17 +52,22 @@ class VectorBench:
     def __init__(self, dut, config: Config, *, stall: float = 0.0) -> None:
         self.dut = dut
         self.config = config
-        self.buffer = [_draw_row(config.row_bytes) for _ in range(config.ub_rows)]
-        self.expected = list(self.buffer)
+        drawn = _Rows(config.row_bytes)
+        self.buffer: Memory = ChainMap({}, drawn)
+        self.expected: Memory = ChainMap({}, drawn)
         self.commands = StreamDriver(dut, "engine__command")
         self.takes = StreamSink(dut, "engine__take", stall=stall)
         self.gives = StreamSink(dut, "engine__give", stall=stall)
         self.reads = [StreamSink(dut, f"read_{name}__request", stall=stall) for name in "ab"]
         self.writes = StreamSink(dut, "write__request", stall=stall)
         self._streams = [
-            (name, getattr(dut, f"{name}__valid"), getattr(dut, f"{name}__ready"))
+            (name, reader(getattr(dut, f"{name}__valid")), reader(getattr(dut, f"{name}__ready")))
             for name in (*_PORTS, "engine__take", "engine__give")
         ]
+        self._rst, self._conflict = reader(dut.rst), reader(dut.conflict)
+        self._idle, self._waits = reader(dut.engine__idle), reader(dut.engine__command__valid)
+        self._index, self._state = reader(dut.engine__index), reader(dut.engine__state)
+        self._responses = {name: getattr(dut, f"read_{name}__response__payload") for name in "ab"}
         self.events: list[tuple[str, int]] = []
         names = ("take", "a", "b", "write", "give")
         self.cycles: dict[str, list[int]] = {name: [] for name in names}
@@ -73,6 +78,7 @@ class VectorBench:
         self._quarter = config.ub_rows // 4
         self._parameters = 2 * self._quarter
         self._answers: dict[str, bytes] = {}
+        self._waiting: deque[dict[str, bytes]] = deque([{}] * (row_read(config) - 1))
         for name in ("take", "give"):
             StreamMonitor(dut, f"engine__{name}", callback=self._note(name))
         for name in "ab":
@@ -80,7 +86,7 @@ class VectorBench:
         StreamMonitor(dut, "write__request", callback=self._write)
         dut.engine__stop.value = 0
         dut.drains.value = 0
-        cocotb.start_soon(self._respond())
+        at_each_edge(dut.clk, self._respond)  # after the monitors
 
     def place(self, command: Command, *, in_place: bool = False, **record: int) -> Command:
         """Draw places for a command's operands and output, and put its parameters there."""
@@ -89,7 +95,7 @@ class VectorBench:
         rows = draw_parameters(operation, self.config, vectors=vectors, records=record)
         row, self._parameters = self._parameters, self._parameters + len(rows)
         for memory in (self.buffer, self.expected):
-            memory[row : row + len(rows)] = rows
+            memory.update(enumerate(rows, row))
         starts = {name: random.randrange(self._quarter - 512) for name in ("a_row", "b_row")}
         starts["out_row"] = random.randrange(self._quarter, 2 * self._quarter - 512)
         if in_place:
@@ -138,23 +144,22 @@ class VectorBench:
 
     def _check_shown(self) -> None:
         """Check what the engine shows in this cycle: its oldest command, conflict and state."""
-        dut = self.dut
-        if dut.rst.value:
+        if self._rst():
             return
-        idle, waits = bool(dut.engine__idle.value), bool(dut.engine__command__valid.value)
+        idle, waits = self._idle(), self._waits()
         if waits or not idle:
-            shown = position_of(dut.engine__index.value.to_unsigned())
+            shown = position_of(self._index())
             assert shown == self._given, f"cycle {self._cycle}: command {shown}, not {self._given}"
-        offers = [(name, bool(ready.value)) for name, valid, ready in self._streams if valid.value]
+        offers = [(name, ready()) for name, valid, ready in self._streams if valid()]
         refused = any(not accepted and name in _PORTS for name, accepted in offers)
-        assert dut.conflict.value == refused, f"cycle {self._cycle}"
+        assert self._conflict() == refused, f"cycle {self._cycle}"
         if any(accepted for _, accepted in offers):
             possible = {EngineState.BUSY}
         elif idle:
             possible = {EngineState.TOKEN if waits else EngineState.IDLE}
         else:
             possible = {EngineState.BUSY, EngineState.BUFFER if refused else EngineState.BUSY}
-        self.states[self._cycle] = state = EngineState(int(dut.engine__state.value))
+        self.states[self._cycle] = state = EngineState(self._state())
         assert state in possible, f"cycle {self._cycle}: {state.name}, offers {offers}"
 
     def _note(self, name: str):
@@ -178,23 +183,29 @@ class VectorBench:
         self.buffer[request.row] = request.data.to_bytes(self.config.row_bytes, "little")
         self._note("write")(request.row)
 
-    async def _respond(self) -> None:
+    def _respond(self) -> None:
         """Show each row for exactly the cycle that the port promises, garbage otherwise."""
-        waiting: deque[dict[str, bytes]] = deque([{}] * (row_read(self.config) - 1))
-        while True:
-            await RisingEdge(self.dut.clk)
-            self._cycle += 1
-            self._check_shown()
-            for name in "ab":
-                row = waiting[0].get(name) or random.randbytes(self.config.row_bytes)
-                response = getattr(self.dut, f"read_{name}__response__payload")
-                response.value = int.from_bytes(row, "little")
-            # The monitors of this edge may run before or after: give them their turn.
-            await NullTrigger()
-            waiting.popleft()
-            waiting.append(self._answers)
-            self._answers = {}
-            self._given = len(self.cycles["give"])
+        self._cycle += 1
+        self._check_shown()
+        rows = self._waiting.popleft()
+        for name, response in self._responses.items():
+            row = rows.get(name) or random.randbytes(self.config.row_bytes)
+            response.value = int.from_bytes(row, "little")
+        self._waiting.append(self._answers)
+        self._answers = {}
+        self._given = len(self.cycles["give"])
+
+
+class _Rows(dict[int, bytes]):
+    """What a buffer holds at first: each row is drawn when it is looked at."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def __missing__(self, row: int) -> bytes:
+        self[row] = drawn = _draw_row(self._size)
+        return drawn
 
 
 def _draw_row(size: int) -> bytes:

@@ -1,5 +1,6 @@
 """What a VECTOR command does to the unified buffer, channel by channel in plain Python."""
 
+from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ __all__ = [
     "REQUANTIZED",
     "SCALED",
     "WINDOWED",
+    "Memory",
     "Outcome",
     "accumulators",
     "execute",
@@ -32,6 +34,9 @@ SCALED = (VectorOp.ADD, VectorOp.SUB, VectorOp.MUL)
 PAIRED = (*SCALED, VectorOp.NORM, VectorOp.SHARE)
 REQUANTIZED = (*SCALED, VectorOp.SUM, VectorOp.AFFINE, VectorOp.SHARE)
 WINDOWED = (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM)
+
+Memory = ChainMap[int, bytes]
+"""Rows of the unified buffer that were written, over those that were there."""
 
 
 @dataclass
@@ -79,10 +84,10 @@ def accumulators(
     return results
 
 
-def execute(command: Command, buffer: list[bytes], config: Config) -> Outcome:
+def execute(command: Command, buffer: Memory, config: Config) -> Outcome:
     """Execute a command on rows of bytes; change nothing, but see earlier vectors' results."""
     outcome = Outcome()
-    buffer = list(buffer)
+    buffer = buffer.new_child()
     operation = VectorOp(command["operation"])
     parts, row = {}, command["param_row"]
     for name, size in parameter_parts(operation, config):
@@ -93,7 +98,7 @@ def execute(command: Command, buffer: list[bytes], config: Config) -> Outcome:
     if parts and row > config.ub_rows:
         return Outcome(fault=(Fault.BUFFER, row - 1))
     data = {
-        name: b"".join(buffer[row : row + -(-size // config.row_bytes)])[:size]
+        name: b"".join(buffer[row + i] for i in range(-(-size // config.row_bytes)))[:size]
         for name, (row, size) in parts.items()
     }
     records: list[dict] = []

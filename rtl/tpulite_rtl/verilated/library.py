@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -44,6 +45,9 @@ _VERILATOR = (
 )
 _MAKE = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 """Verilator has optimized already: -O2 gives the same speed and takes half as long again."""
+
+_ZEROS = re.compile(r"^ +(\w+)\[0\] = (\d+)'h0+;\n((?: +\1\[\d+\] = \2'h0+;\n)+)", re.MULTILINE)
+"""Initial values of a memory, a line for each row."""
 
 _POINTER = ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[object, list]] = {
@@ -142,8 +146,10 @@ def build_library(verilog: str, *, title: str, options: Sequence[str] = ()) -> P
     def build(folder: Path) -> None:
         require_tools()
         tell(f"Building the simulator of {title} (once, about a minute) in {folder}")
-        (folder / f"{_TOP}.v").write_text(verilog)
+        # Verilator writes an assignment for each row, which takes a third of the build of 16x16.
+        (folder / f"{_TOP}.v").write_text(_ZEROS.sub(_zeroed, verilog))
         environment = os.environ | verilator_environment()
+        environment["TPULITE_HEADER"] = "verilated.h"
         environment["MAKEFLAGS"] += f" {_MAKE}"
         source = str(HARNESS_DIR / "harness.cpp")
         with (folder / "build.log").open("w") as log, show_build(folder, title):
@@ -165,6 +171,18 @@ def build_library(verilog: str, *, title: str, options: Sequence[str] = ()) -> P
     sources = [(HARNESS_DIR / name).read_text() for name in _SOURCES]
     contents = [verilog, *sources, *flags, _MAKE, version("verilator")]
     return build_once("verilated", contents, build) / LIBRARY
+
+
+def _zeroed(rows: re.Match[str]) -> str:
+    """Return a loop that makes all rows of a memory zero."""
+    name, width, others = rows.groups()
+    count = 1 + others.count("\n")
+    return f"""
+    begin : zeros_of_{name}
+      integer row;
+      for (row = 0; row < {count}; row = row + 1) {name}[row] = {width}'h0;
+    end
+"""
 
 
 def load_library(path: Path) -> ctypes.CDLL:
