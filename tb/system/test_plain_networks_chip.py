@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-from tpulite.configs import named_config
+from tpulite_tb.machines import DEFAULT
 from tpulite_testing.jobs.plain import write_plain_file
 from tpulite_testing.plain.check import runs_as_the_library
 from tpulite_testing.plain.draw import FAMILIES, draw_network
@@ -21,4 +21,4 @@ def test_plain_networks_on_the_chip(tmp_path, family, suffix):
     seed = list(FAMILIES).index(family)
     path = tmp_path / f"net.{suffix}"
     write_plain_file(seed, draw_network(seed), path)
-    runs_as_the_library(path, named_config("8x8"), "rtl", seed)
+    runs_as_the_library(path, DEFAULT, "rtl", seed)

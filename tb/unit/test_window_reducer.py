@@ -16,6 +16,7 @@ from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.scoreboard import Scoreboard
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
+from tpulite_testing.regress import breadth
 
 CONFIG = Config(array_size=int(os.environ.get("ARRAY_SIZE", "4")), softmax=True)
 _REDUCING = (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM)
@@ -161,7 +162,9 @@ async def reset_forgets_a_result(dut) -> None:
         dut.rst.value = 0
 
 
-@pytest.mark.parametrize("array_size", [8, 4, 16])  # 8 is the smallest that has softmax
+@pytest.mark.parametrize(
+    "array_size", [8, 4, *breadth("more channels of the same kind", 16)]
+)  # 8 is the smallest that has softmax
 def test_window_reducer(array_size: int) -> None:
     simulate(
         WindowReducer(Config(array_size=array_size, softmax=True)),
