@@ -90,11 +90,10 @@ class Bench:
 
     async def reset(self) -> None:
         """Reset the dispatcher with the clock running, and forget what it did."""
-        self.source.kill()
+        self.source.cancel()
         self.dut.rst.value = 1
         await ClockCycles(self.dut.clk, 2)
         self.dut.rst.value = 0
-        self.source = StreamDriver(self.dut, "i")
         for received in self.received.values():
             received.clear()
 

@@ -104,15 +104,13 @@ async def reset_forgets_rows(dut) -> None:
             dut.read__request__ready.value = asked < 3 * rows
         assert asked == 3 * rows
         assert delivered == min(asked, config.record_rows)
-        driver.kill()
-        dut.command__valid.value = 0
+        driver.cancel()
         dut.rst.value = 1
         await RisingEdge(dut.clk)
         dut.rst.value = 0
         await RisingEdge(dut.clk)
         assert not dut.o__valid.value and not dut.block_ready.value
         assert not dut.read__request__valid.value
-        driver = StreamDriver(dut, "command")
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -132,9 +132,9 @@ async def reset_forgets_tiles(dut) -> None:
         signal.value = 0
     dut.read__response__payload.value = 0
     dut.read__request__ready.value = 1
+    driver = StreamDriver(dut, "command")
     await reset(dut)
     for count in (n // 2, n - 1, n):
-        driver = StreamDriver(dut, "command")
         driver.extend([3 << 14])
         started, rows, taken = False, [], deque([False] * row_read(CONFIGS[n]))
         while len(rows) < count:
@@ -147,9 +147,8 @@ async def reset_forgets_tiles(dut) -> None:
             if dut.o__valid.value:
                 rows.append(int(dut.o__payload.value) >> 9 * n)
         assert rows == [*range(count)]
-        driver.kill()
-        for signal in (dut.command__valid, dut.start, dut.read__response__valid):
-            signal.value = 0
+        driver.cancel()
+        dut.start.value = dut.read__response__valid.value = 0
         dut.rst.value = 1
         await edge
         dut.rst.value = 0
