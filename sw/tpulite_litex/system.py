@@ -166,7 +166,7 @@ class BuiltSystem:
                 *("make", "-f", Path(spec.origin).parent / _SIMULATOR),
                 f"MODULES={' '.join(_MODULES)}",
                 f"CC_SRCS={_FLAGS} " + " ".join(f"--cc {name}" for name in sources),
-                f"INC_DIR=. {_SPLIT}",  # the last one counts
+                f"INC_DIR={_SPLIT}",  # behind those of LiteX
                 *(f"OPT_LEVEL={_LEVEL}", f"JOBS={_JOBS}", *_LEVELS.split()),
                 "TPULITE_HEADER=verilated.h",
             ]

@@ -1,5 +1,7 @@
 """A LiteX system boots, finds the chip, runs networks to the bit, and goes on after errors."""
 
+import fcntl
+import hashlib
 import json
 import re
 import select
@@ -7,8 +9,11 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,8 +30,12 @@ if find_spec("litex") is None:
 if lacking := missing_for_systems():
     pytest.skip("; ".join(need.remedy for need in lacking), allow_module_level=True)
 
+import tpulite_litex
 from tpulite_litex.device import LitexDevice
 from tpulite_litex.system import BuiltSystem, free_port
+from tpulite_rtl.verilated.library import cached_verilog
+from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_testing.evidence import sources_of
 
 CONFIG = "4x4"
 DIGIT = 7
@@ -41,8 +50,18 @@ FAR = 0x4000000
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory) -> BuiltSystem:
-    return BuiltSystem(tmp_path_factory.mktemp("litex") / "soc", CONFIG)
+def system() -> Iterator[BuiltSystem]:
+    """The system; its BIOS and C library take a minute and stay for the next run.
+
+    Another process that tests it waits, because LiteX builds all in one folder.
+    """
+    sources = sources_of(Path(tpulite_litex.__file__).parent)
+    contents = "\0".join([cached_verilog(named_config(CONFIG)), version("litex"), sources])
+    folder = build_root() / "systems" / hashlib.sha256(contents.encode()).hexdigest()[:20]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield BuiltSystem(folder / "soc", CONFIG)
 
 
 def exported(folder, name: str, config: str):
