@@ -1,11 +1,11 @@
-"""What each command reads and writes: the executable specification, plain and slow.
+"""The executable specification of what each command reads and writes, simple and slow.
 
-Benches, generators of programs and the documentation draw from it, and fast forms of it
-(:mod:`tpulite.golden`) are held to it. It says what a command touches that does not fault.
+Benches, program generators and this documentation use it, and the faster implementations of
+:mod:`tpulite.golden` are tested against it. It applies to commands that do not fault.
 
-A command is a sequence of steps. In each it reads some rows of the unified buffer and then may
-write others, at once or later, but in order. Beside that it reads *early* rows before anything is
-written: weights, channel records, parameters.
+A command is a sequence of steps. Each step reads some rows of the unified buffer and may then
+write others, immediately or later, but in order. In addition, the command reads *early* rows
+(weights, channel records, parameters) before it writes anything.
 """
 
 from collections.abc import Iterator

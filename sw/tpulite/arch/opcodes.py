@@ -14,7 +14,7 @@ __all__ = [
 
 
 class Engine(IntEnum):
-    """Who executes commands. Each engine has a queue and executes its commands in order."""
+    """The engines. Each has a queue and executes its commands in order."""
 
     LOAD = 0  #: DMA, DRAM to unified buffer
     STORE = 1  #: DMA, unified buffer to DRAM
@@ -23,7 +23,7 @@ class Engine(IntEnum):
 
 
 class Opcode(IntEnum):
-    """What a command does. Zero is no command, so cleared memory is not a program."""
+    """The commands. Zero is not a valid opcode, so cleared memory is not a program."""
 
     LOAD = 1
     STORE = 2
@@ -33,36 +33,38 @@ class Opcode(IntEnum):
 
 
 class Drain(IntEnum):
-    """What becomes of the sums after the last k-tile of a CONV."""
+    """The destination of the sums after the last k-tile of a CONV."""
 
-    KEEP = 0  #: they stay in the accumulator buffer
-    REQUANTIZE = 1  #: bias, requantize, zero point, clamp; N int8 a vector into the unified buffer
-    RAW = 2  #: N int32 a vector, little-endian, four rows a vector
+    KEEP = 0  #: the sums stay in the accumulator buffer
+    REQUANTIZE = (
+        1  #: bias, requantize, zero point, clamp; N int8 per vector into the unified buffer
+    )
+    RAW = 2  #: N int32 per vector, little-endian, in four rows of the unified buffer
 
 
 class RecordForm(IntEnum):
-    """How the channel records of an n-block lie in the unified buffer."""
+    """The layout of the channel records of an n-block in the unified buffer."""
 
     FULL = 0  #: N records of 16 bytes, in 16 rows
     SHORT = 1  #: one record for all channels, padded to whole rows, then N int32 biases in 4 rows
 
 
 class Axis(IntEnum):
-    """An axis of an image."""
+    """An axis of a feature map."""
 
     X = 0  #: columns
     Y = 1  #: rows
 
 
 class VectorOp(IntEnum):
-    """What the vector path computes of each output vector, channel by channel.
+    """The operation of the vector path, which computes each channel of an output vector.
 
-    NORM and SHARE are softmax, on machines that have it: the first makes of all channels of a
-    window the ``Norm`` that divides by their sum (:func:`tpulite.arch.numerics.reciprocal`), which
-    the second one reads. ``words`` are 256 numbers of 32 bits, one for each difference from m.
+    NORM and SHARE implement softmax, on machines that support it. NORM reduces all channels of a
+    window to a ``Norm``, which divides by their sum (:func:`tpulite.arch.numerics.reciprocal`);
+    SHARE reads it. ``words`` are 256 integers of 32 bits, one for each difference from m.
 
     ``requantize`` is :func:`tpulite.arch.numerics.requantize` with a channel record. Parameters
-    lie from ``param_row`` on, each part padded to whole rows.
+    are stored from ``param_row`` on, each part padded to whole rows.
     """
 
     COPY = 0  #: a
@@ -78,7 +80,7 @@ class VectorOp(IntEnum):
 
 
 class Scaling(IntEnum):
-    """How ADD and SUB scale ``x``, an operand less its zero point."""
+    """The scaling of ADD and SUB, where ``x`` is an operand minus its zero point."""
 
     TFLITE = 0  #: TFLITE rounding of ``(x << 20) * multiplier * 2**(-31 - shift)``
     EXACT = 1  #: ``x * multiplier``, wrapping at int32; the shift is ignored

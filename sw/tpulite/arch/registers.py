@@ -48,22 +48,22 @@ class RunState(IntEnum):
 
     IDLE = 0  #: ready for a program; after END as well
     RUNNING = 1  #: executing a program
-    STOPPING = 2  #: a fault or STOP: no new requests, outstanding ones are awaited
-    QUIESCED = 3  #: stopped; only a soft reset leads on
-    HUNG = 4  #: the memory did not answer while stopping; only a full reset leads on
+    STOPPING = 2  #: after a fault or STOP: no new requests; waits for outstanding ones
+    QUIESCED = 3  #: stopped; a soft reset leads back to IDLE
+    HUNG = 4  #: the memory did not answer while stopping; only a full reset helps
 
 
 class Interrupt(IntFlag):
     """Bits of IRQ_STATUS and IRQ_ENABLE."""
 
     DONE = 1  #: END was reached
-    FAULT = 2  #: the chip has QUIESCED or is HUNG
+    FAULT = 2  #: the chip is QUIESCED or HUNG
 
 
 class Fault(IntEnum):
     """Why the chip stopped, in ERROR_CODE. ERROR_ADDRESS holds what the text says."""
 
-    NONE = 0  #: it did not
+    NONE = 0  #: no fault
     OPCODE = 1  #: unknown opcode; address: of the command, in DRAM
     FIELD = 2  #: illegal field or unused bit; address: of the command, in DRAM
     WINDOW = 3  #: burst outside its window or not permitted; address: of the burst, in DRAM
@@ -71,10 +71,10 @@ class Fault(IntEnum):
     READ = 5  #: AXI error answering LOAD; address: of the burst, in DRAM
     WRITE = 6  #: AXI error answering STORE; address: of the burst, in DRAM
     FETCH = 7  #: AXI error answering command fetch; address: of the command, in DRAM
-    WATCHDOG = 8  #: nothing moved for WATCHDOG cycles; address: 0
+    WATCHDOG = 8  #: no progress for WATCHDOG cycles; address: 0
     OVERRUN = 9  #: the program has no END; address: of its end, in DRAM
     RECORD = 10  #: channel record with a rounding that this chip lacks; address: its row
-    STOPPED = 11  #: the host said STOP; address: 0
+    STOPPED = 11  #: stopped by the CPU; address: 0
 
 
 class Permission(IntFlag):
@@ -88,8 +88,8 @@ class EngineState(IntEnum):
     """What an engine does in a cycle; exactly one of them, so that the counters sum to CYCLES."""
 
     IDLE = 0  #: no command
-    BUSY = 1  #: it works
-    TOKEN = 2  #: nothing to do until a token arrives
+    BUSY = 1  #: working
+    TOKEN = 2  #: waiting for a token
     BUFFER = 3  #: stalled on the unified buffer
     AXI = 4  #: stalled on AXI
 

@@ -59,13 +59,13 @@
 #define TPULITE_VPU_BUFFER               0x18Cu /* Cycles in which VPU was in state BUFFER. */
 #define TPULITE_VPU_AXI                  0x190u /* Cycles in which VPU was in state AXI. */
 
-/* What a driver needs beside them */
-#define TPULITE_ID_VALUE                 0x5450554Cu /* What ID reads. */
-#define TPULITE_VERSION_VALUE            0x1u /* What VERSION reads. */
+/* Other constants for drivers */
+#define TPULITE_ID_VALUE                 0x5450554Cu /* Value of ID. */
+#define TPULITE_VERSION_VALUE            0x1u /* Value of VERSION. */
 #define TPULITE_WINDOWS                  0x4u /* DRAM windows. */
-#define TPULITE_WINDOW_STRIDE            0x10u /* From a window's registers to the next one's. */
+#define TPULITE_WINDOW_STRIDE            0x10u /* Distance between the registers of two windows. */
 #define TPULITE_COMMAND_BYTES            0x20u /* Bytes of a command. */
-#define TPULITE_BEAT_BYTES               0x10u /* Addresses of programs and windows are multiples. */
+#define TPULITE_BEAT_BYTES               0x10u /* Alignment of programs and windows. */
 #define TPULITE_RECORD_BYTES             0x10u /* Bytes of a channel record. */
 
 /* Control: Bits of CONTROL; a write of one does it. */
@@ -76,16 +76,16 @@
 /* RunState: State of the chip, in STATUS. */
 #define TPULITE_RUNSTATE_IDLE            0x0u /* ready for a program; after END as well */
 #define TPULITE_RUNSTATE_RUNNING         0x1u /* executing a program */
-#define TPULITE_RUNSTATE_STOPPING        0x2u /* a fault or STOP: no new requests, outstanding ones are awaited */
-#define TPULITE_RUNSTATE_QUIESCED        0x3u /* stopped; only a soft reset leads on */
-#define TPULITE_RUNSTATE_HUNG            0x4u /* the memory did not answer while stopping; only a full reset leads on */
+#define TPULITE_RUNSTATE_STOPPING        0x2u /* after a fault or STOP: no new requests; waits for outstanding ones */
+#define TPULITE_RUNSTATE_QUIESCED        0x3u /* stopped; a soft reset leads back to IDLE */
+#define TPULITE_RUNSTATE_HUNG            0x4u /* the memory did not answer while stopping; only a full reset helps */
 
 /* Interrupt: Bits of IRQ_STATUS and IRQ_ENABLE. */
 #define TPULITE_INTERRUPT_DONE           0x1u /* END was reached */
-#define TPULITE_INTERRUPT_FAULT          0x2u /* the chip has QUIESCED or is HUNG */
+#define TPULITE_INTERRUPT_FAULT          0x2u /* the chip is QUIESCED or HUNG */
 
 /* Fault: Why the chip stopped, in ERROR_CODE. ERROR_ADDRESS holds what the text says. */
-#define TPULITE_FAULT_NONE               0x0u /* it did not */
+#define TPULITE_FAULT_NONE               0x0u /* no fault */
 #define TPULITE_FAULT_OPCODE             0x1u /* unknown opcode; address: of the command, in DRAM */
 #define TPULITE_FAULT_FIELD              0x2u /* illegal field or unused bit; address: of the command, in DRAM */
 #define TPULITE_FAULT_WINDOW             0x3u /* burst outside its window or not permitted; address: of the burst, in DRAM */
@@ -93,10 +93,10 @@
 #define TPULITE_FAULT_READ               0x5u /* AXI error answering LOAD; address: of the burst, in DRAM */
 #define TPULITE_FAULT_WRITE              0x6u /* AXI error answering STORE; address: of the burst, in DRAM */
 #define TPULITE_FAULT_FETCH              0x7u /* AXI error answering command fetch; address: of the command, in DRAM */
-#define TPULITE_FAULT_WATCHDOG           0x8u /* nothing moved for WATCHDOG cycles; address: 0 */
+#define TPULITE_FAULT_WATCHDOG           0x8u /* no progress for WATCHDOG cycles; address: 0 */
 #define TPULITE_FAULT_OVERRUN            0x9u /* the program has no END; address: of its end, in DRAM */
 #define TPULITE_FAULT_RECORD             0xAu /* channel record with a rounding that this chip lacks; address: its row */
-#define TPULITE_FAULT_STOPPED            0xBu /* the host said STOP; address: 0 */
+#define TPULITE_FAULT_STOPPED            0xBu /* stopped by the CPU; address: 0 */
 
 /* Permission: Bits of a window's PERMISSION. */
 #define TPULITE_PERMISSION_READ          0x1u
@@ -104,8 +104,8 @@
 
 /* EngineState: What an engine does in a cycle; exactly one of them, so that the counters sum to CYCLES. */
 #define TPULITE_ENGINESTATE_IDLE         0x0u /* no command */
-#define TPULITE_ENGINESTATE_BUSY         0x1u /* it works */
-#define TPULITE_ENGINESTATE_TOKEN        0x2u /* nothing to do until a token arrives */
+#define TPULITE_ENGINESTATE_BUSY         0x1u /* working */
+#define TPULITE_ENGINESTATE_TOKEN        0x2u /* waiting for a token */
 #define TPULITE_ENGINESTATE_BUFFER       0x3u /* stalled on the unified buffer */
 #define TPULITE_ENGINESTATE_AXI          0x4u /* stalled on AXI */
 
