@@ -97,8 +97,8 @@ class Config:
         Whether the array has delay lines, with which depthwise 3x3 convolutions interleave up to 34
         positions; by default if N is 16 or more. Smaller arrays lack a row for each of nine taps.
     vector_pairs : bool, optional
-        Whether depthwise 3x3 convolutions of stride 2 stream two vectors a cycle through the delay
-        lines; by default if there are some. A machine without them never does.
+        Whether depthwise 3x3 convolutions of stride 2 stream two vectors per cycle through the
+        delay lines. The default is true on machines with delay lines, and others never do.
     """
 
     array_size: int = 16
@@ -195,7 +195,7 @@ class Config:
 
     @property
     def has_vector_pairs(self) -> bool:
-        """Whether depthwise 3x3 convolutions of stride 2 stream two vectors a cycle."""
+        """Whether depthwise 3x3 convolutions of stride 2 stream two vectors per cycle."""
         return bool(self.vector_pairs)
 
     @property
