@@ -6,7 +6,7 @@ const facts = JSON.parse($("facts").textContent);
 const text = (number) => number.toLocaleString("en");
 const FRAMES = 256, KEPT_BLOCKS = 64, WINDOW = 96;
 
-const state = { chip: null, network: null, given: null, results: null, part: 0, cycle: null, playing: false };
+const state = { chip: null, network: null, given: null, digit: null, results: null, part: 0, cycle: null, playing: false };
 const chips = {}, networks = {}, blocks = new Map();
 let waiting = new Map(), requests = 0, buffer = null, shownBlock = null, shownCycle = -1, toCycle = [null, null];
 
@@ -88,11 +88,12 @@ function showAnswer(network, given, results, seconds) {
   const model = network.cycles.reduce((a, b) => a + b);
   const busy = results.reduce((sum, result) => sum + result.counters.mxu_busy, 0);
   const rows = [
-    ["cycles of the RTL", text(rtl)],
-    ["cycle model predicts", `${text(model)} (${rtl === model ? "equal" : `${rtl > model ? "−" : "+"}${((Math.abs(model - rtl) / rtl) * 100).toFixed(2)} %`})`],
+    ["RTL", `${text(rtl)} cycles`],
+    ["cycle model", `${text(model)} (${rtl === model ? "equal" : `${rtl > model ? "−" : "+"}${((Math.abs(model - rtl) / rtl) * 100).toFixed(2)} %`})`],
     ["array busy", `${((100 * busy) / rtl).toFixed(1)} %`],
     ["simulated", `${text(Math.round(rtl / seconds))} cycles/s`],
   ];
+  $("name").textContent = `${network.name} on ${network.chip.replace("x", " × ")}`;
   $("figures").innerHTML = rows.map(([name, value]) => `<dt>${name}</dt><dd>${value}</dd>`).join("");
   document.body.dataset.cycles = rtl;
   $("digit").hidden = $("digit").style.display = "none";
@@ -129,6 +130,7 @@ function verdict(good, sentence) {
 // Compare every byte with what the golden model gave, and say which differ.
 function compare(outputs, given) {
   if (!outputs.length) return verdict(null, "");
+  const split = state.network.split ? " Parts of the network run on the CPU: their tensors come from the file." : "";
   let bytes = 0;
   const wrong = [], cells = [];
   for (const { name, got, data } of outputs)
@@ -141,9 +143,9 @@ function compare(outputs, given) {
   $("checked").hidden = given;
   $("checked").innerHTML = cells.join("");
   document.body.dataset.wrong = wrong.length;
-  if (!wrong.length) return verdict(true, `All ${text(bytes)} output bytes are equal to the expected ones.`);
+  if (!wrong.length) return verdict(true, `All ${text(bytes)} output bytes are equal to the expected ones.${split}`);
   const more = wrong.length > 3 ? `, and ${text(wrong.length - 3)} more` : "";
-  verdict(false, `${text(wrong.length)} of ${text(bytes)} output bytes differ: ${wrong.slice(0, 3).join("; ")}${more}.`);
+  verdict(false, `${text(wrong.length)} of ${text(bytes)} output bytes differ: ${wrong.slice(0, 3).join("; ")}${more}.${split}`);
 }
 
 function escaped(name) {
@@ -172,9 +174,10 @@ function go(cycle) {
 async function show() {
   const { results, part, cycle } = state;
   const { spans, ticks } = results[part];
-  toCycle[0] = drawTimeline($("timeline"), spans, 0, ticks, cycle, [cycle - WINDOW / 2, cycle + WINDOW / 2]);
+  const drawn = { spans, layers: (results[part].layers ??= layerSpans(spans, state.network.programs[part].layers)) };
+  toCycle[0] = drawTimeline($("timeline"), drawn, 0, ticks, cycle, [cycle - WINDOW / 2, cycle + WINDOW / 2]);
   const first = Math.max(0, Math.min(cycle - WINDOW / 2, ticks - WINDOW));
-  toCycle[1] = drawTimeline($("zoom"), spans, first, first + WINDOW, cycle, null);
+  toCycle[1] = drawTimeline($("zoom"), drawn, first, first + WINDOW, cycle, null);
   $("cycle").textContent = `cycle ${text(cycle)} of ${text(ticks)}`;
   const block = await wanted(part, Math.floor(cycle / FRAMES));
   if (!block || results !== state.results || part !== state.part || cycle !== state.cycle) return;
@@ -264,7 +267,7 @@ async function useDigits(chip, key) {
   const name = `${chip}/${key}`;
   networks[name] ??= await readNetwork(decoded(facts.chips[chip].networks[key]), `${key}.tpulite`, facts);
   const network = Object.assign(networks[name], { digits: key });
-  return use(network, state.given && { ...state.given, expected: state.given.outputs?.[key] });
+  return use(network, state.digit && { ...state.digit, expected: state.digit.outputs?.[key] });
 }
 
 async function useFile(file) {
@@ -280,7 +283,8 @@ async function useFile(file) {
 function givePixels(values, outputs) {
   const key = state.network.digits ?? Object.keys(facts.networks)[0];
   showPixels($("seen"), values);
-  state.given = { pixels: values, outputs, expected: outputs?.[key] };
+  state.digit = { pixels: values, outputs };
+  state.given = { ...state.digit, expected: outputs?.[key] };
   say(null);
   return run();
 }
@@ -354,6 +358,9 @@ for (const kind of ["dragover", "drop", "dragleave"])
     document.body.classList.toggle("dropping", kind === "dragover");
     if (kind === "drop" && event.dataTransfer.files.length) useFile(event.dataTransfer.files[0]);
   });
+$("buffer").onpointermove = (event) => {
+  $("buffer").title = buffer?.at(event.offsetX, event.offsetY) ?? "";
+};
 addEventListener("resize", () => state.results && show());
 
 useDigits(Object.keys(facts.chips)[0], digits()).then(sample);

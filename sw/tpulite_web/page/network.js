@@ -64,8 +64,7 @@ async function readNetwork(bytes, name, facts) {
   const programs = [];
   for (let i = 0; i < about.programs; i++)
     programs.push(await readProgram(await read(`programs/${i}.tpl`), `program ${i} of ${name}`, values));
-  const graph = about.graph;
-  return { name: graph.name, chip, programs, cycles: about.example.cycles, graph, values };
+  return { name: about.graph.name, chip, programs, cycles: about.example.cycles, split: about.example.borders.length > 0 };
 
   async function readProgram(data, title, tensors) {
     const part = openArchive(data, title);
@@ -76,10 +75,10 @@ async function readNetwork(bytes, name, facts) {
       const data = found && found.data.length === hostBytes(spec) ? found.data : null;
       if (!data && !isOutput) throw new Error(`${name} carries no value for ${spec.name}: compile it again.`);
       return {
-        name: spec.name, window: spec.window, offset: spec.offset, batch: spec.batch,
-        images: spec.batch, words: layoutWords(spec, about.config.array_size, flip),
+        name: spec.name, window: spec.window, offset: spec.offset,
+        words: layoutWords(spec, about.config.array_size, flip),
         bytes: hostBytes(spec) * spec.batch, item: ITEM_BYTES[spec.dtype],
-        data: data && repeated(data, spec.batch), classes: about.graph.classes,
+        data: data && repeated(data, spec.batch),
       };
     };
     return {
@@ -89,7 +88,6 @@ async function readNetwork(bytes, name, facts) {
       inputs: program.inputs.map((spec) => end(spec, false)),
       outputs: program.outputs.map((spec) => end(spec, true)),
       layers: program.layers,
-      batch: Math.max(...program.inputs.map((spec) => spec.batch), 1),
     };
   }
 }

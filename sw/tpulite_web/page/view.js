@@ -52,17 +52,43 @@ function fitted(canvas, height) {
   return [context, width];
 }
 
-const LABEL = 66, LANE = 22;
+const LABEL = 66, LANE = 22, BAND = 18;
+const LAYER_COLORS = ["#2f4a66", "#4a3b66", "#2f5a50", "#66513a", "#5a3346", "#3d5a2f"];
 
-// Draw what each engine does from `first` to `last`; return the cycle of a place.
-function drawTimeline(canvas, spans, first, last, cycle, marks) {
-  const height = 4 * LANE + 20;
+// Return the layer of what the array computes over time: where each begins and ends, and which it is.
+function layerSpans(spans, layers) {
+  const layerOf = new Map();
+  layers.forEach((layer, i) => [...layer.commands, ...layer.others].forEach((command) => layerOf.set(command, i)));
+  const words = spans[2], found = [];
+  for (let i = 0; i < words.length; i += 3) {
+    const layer = words[i + 1] === 1 ? layerOf.get(words[i + 2]) : undefined;
+    if (layer === undefined) continue;
+    const end = words[i + 3] ?? words[i] + 1;
+    if (found.length && found.at(-1).layer === layer) found.at(-1).end = end;
+    else found.push({ start: words[i], end, layer, name: layers[layer].name });
+  }
+  return found;
+}
+
+// Draw what each engine does from `first` to `last`; return a function from a place to its cycle.
+function drawTimeline(canvas, { spans, layers }, first, last, cycle, marks) {
+  const height = BAND + 4 * LANE + 20;
   const [c, width] = fitted(canvas, height);
   const x = (t) => LABEL + ((t - first) / (last - first)) * (width - LABEL - 4);
   c.font = "11px system-ui, sans-serif";
   c.textBaseline = "middle";
+  c.fillStyle = "#8fa1b3";
+  c.fillText("Layer", 2, BAND / 2);
+  for (const { start, end, layer, name } of layers) {
+    if (end <= first || start >= last) continue;
+    const left = x(Math.max(start, first)), wide = x(Math.min(end, last)) - left;
+    c.fillStyle = LAYER_COLORS[layer % LAYER_COLORS.length];
+    c.fillRect(left, 1, Math.max(wide, 0.6), BAND - 4);
+    c.fillStyle = "#dce5ee";
+    if (wide > 30) c.fillText(fitting(c, name, wide - 6), left + 3, BAND / 2 - 1);
+  }
   ENGINES.forEach((engine, e) => {
-    const y = e * LANE;
+    const y = BAND + e * LANE;
     c.fillStyle = "#8fa1b3";
     c.fillText(engine.name, 2, y + LANE / 2);
     c.fillStyle = "#0f151c";
@@ -91,12 +117,18 @@ function drawTimeline(canvas, spans, first, last, cycle, marks) {
   c.fillStyle = "#8fa1b3";
   const step = niceStep((last - first) / Math.max(2, width / 110));
   for (let t = Math.ceil(first / step) * step; t < last; t += step)
-    c.fillText(t.toLocaleString("en"), Math.min(x(t), width - 40), 4 * LANE + 11);
+    c.fillText(t.toLocaleString("en"), Math.min(x(t), width - 40), BAND + 4 * LANE + 11);
   c.fillStyle = "#ffffff14";
-  if (marks) c.fillRect(x(marks[0]), 0, Math.max(2, x(marks[1]) - x(marks[0])), 4 * LANE);
+  if (marks) c.fillRect(x(marks[0]), 0, Math.max(2, x(marks[1]) - x(marks[0])), BAND + 4 * LANE);
   c.fillStyle = "#fff";
-  c.fillRect(x(cycle + 0.5) - 0.75, 0, 1.5, 4 * LANE + 3);
+  c.fillRect(x(cycle + 0.5) - 0.75, 0, 1.5, BAND + 4 * LANE + 3);
   return (place) => Math.floor(first + ((place - LABEL) / (width - LABEL - 4)) * (last - first));
+}
+
+function fitting(context, name, width) {
+  if (context.measureText(name).width <= width) return name;
+  const letters = Math.floor((name.length * width) / context.measureText(name).width) - 1;
+  return letters < 2 ? "" : `${name.slice(0, letters)}…`;
 }
 
 function niceStep(least) {
@@ -105,7 +137,7 @@ function niceStep(least) {
 }
 
 function drawArray(canvas, frame, n) {
-  const available = canvas.clientWidth, margin = n > 4 ? 34 : 46, gap = n > 4 ? 3 : 6;
+  const available = canvas.clientWidth, margin = 50, gap = n > 4 ? 3 : 6;
   const cell = Math.min((available - margin - 4) / n, n > 4 ? 66 : 96);
   const height = 12 + n * cell + 44;
   const [c] = fitted(canvas, height);
@@ -118,7 +150,9 @@ function drawArray(canvas, frame, n) {
     const entering = frame.element(r, 0);
     font(Math.min(13, cell / 4.2), true);
     c.fillStyle = entering.valid ? "#ffb638" : "#3a4655";
-    c.fillText(entering.valid ? `${entering.activation} ▸` : "·", left - margin / 2, y + cell / 2);
+    c.textAlign = "right";
+    c.fillText(entering.valid ? `${entering.activation} ▸` : "·", left - 6, y + cell / 2);
+    c.textAlign = "center";
     for (let k = 0; k < n; k++) {
       const e = frame.element(r, k), x = left + k * cell, size = cell - gap;
       const strength = Math.min(1, Math.abs(e.weight) / 128);
@@ -185,6 +219,16 @@ class BufferView {
     const bright = 0.28 + (0.72 * most) / 128;
     const color = parseInt(WRITE_COLORS[writer - 1].slice(1), 16);
     this.image.data.set([16, 8, 0].map((s) => ((color >> s) & 255) * bright).concat(255), at);
+  }
+
+  // What lies at a place of the canvas.
+  at(x, y) {
+    const cell = this.canvas.clientWidth / this.side;
+    const row = this.rows[Math.floor(y / cell) * this.side + Math.floor(x / cell)];
+    if (row === undefined) return "";
+    const values = [...this.buffer.subarray(row * this.n, (row + 1) * this.n)].map((value) => (value << 24) >> 24);
+    const writer = this.writers[row];
+    return `row ${row}: ${writer ? `${values.join(" ")}, written by ${WRITE_PORTS[writer - 1]}` : "not written yet"}`;
   }
 
   draw(frame) {
