@@ -34,13 +34,14 @@ pytestmark = [
 ]
 
 RNG = np.random.default_rng(2024)
-CONFIG = named_config("4x4")
+SIZE = "4x4"
+CONFIG = named_config(SIZE)
 RUN = "document.body.dataset.runs >= {}"
 
 
 @cache
-def text():
-    return page_text(page_facts(("4x4",)))
+def text(size):
+    return page_text(page_facts((size,)))
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def opened(tmp_path):
     """A page that has run the first digit of the test set."""
 
     @asynccontextmanager
-    async def opening(width=1280):
-        (tmp_path / "index.html").write_text(text())
+    async def opening(width=1280, size=SIZE):
+        (tmp_path / "index.html").write_text(text(size))
         async with open_page(tmp_path / "index.html", tmp_path / "profile") as page:
             await page.send(
                 "Emulation.setDeviceMetricsOverride",
@@ -87,21 +88,21 @@ def save(path, model, **changes):
     save_model(model, path, replace(example, **changes))
 
 
-def test_a_digit_is_classified_in_the_cycles_of_the_native_simulator(opened):
+@pytest.mark.parametrize("size", [SIZE, "8x8"])
+def test_a_digit_is_classified_in_the_cycles_of_the_native_simulator(opened, size):
     image = DigitsTest.load().images[:1]
 
     async def scenario():
-        async with opened() as page:
+        async with opened(size=size) as page:
             seen = [await told(page)]
-            await page.evaluate(
-                "turnOfSample = 0, useDigits('4x4', 'mlp').then(sample), 0"
-            )
+            again = f"useDigits('{size}', 'mlp').then(sample)"
+            await page.evaluate(f"turnOfSample = 0, {again}, 0")
             await page.until(RUN.format(4))
             return [*seen, await told(page)], page.events
 
     seen, events = asyncio.run(scenario())
     for page, path in zip(seen, (CNN_DIGITS, MLP_DIGITS), strict=True):
-        model = Model.load(path, config=CONFIG)
+        model = Model.load(path, config=named_config(size))
         shape = model.graph.tensors[model.graph.inputs[0]].shape
         results = model.run(image.reshape(shape), device="rtl")
         assert results.cycles is not None
