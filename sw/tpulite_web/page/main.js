@@ -205,13 +205,20 @@ async function show() {
 function showEngines(frame) {
   const program = state.network.programs[state.part];
   const layer = (index) => program.layers.find((each) => each.commands.includes(index) || each.others.includes(index));
-  $("engines").innerHTML = ENGINES.map((engine, e) => {
+  const card = ({ name, color }, works, doing, where, detail) =>
+    `<div class="engine ${works ? "works" : ""}" style="--own:${color}"><b>${name}</b>
+      <span class="state">${doing}</span><div>${where}</div><div class="text">${detail}</div></div>`;
+  const cards = ENGINES.map((engine, e) => {
     const active = frame.state[e];
     const command = active ? disassemble(program.commands, frame.index[e], facts.isa) : "";
     const where = active ? `#${frame.index[e]} ${escaped(layer(frame.index[e])?.name ?? "")}` : engine.does;
-    return `<div class="engine ${active === 1 ? "works" : ""}" style="--own:${engine.color}"><b>${engine.name}</b>
-      <span class="state">${STATES[active]}</span><div>${where}</div><div class="text">${command}</div></div>`;
-  }).join("");
+    return card(engine, active === 1, STATES[active], where, command);
+  });
+  // Behind the array: the drain, which belongs to the commands of the matmul engine.
+  const row = frame.writes[0], drains = row !== NO_ROW;
+  const sums = drains ? `row ${row} ← ${frame.data[0].join(" ")}` : "";
+  cards.splice(3, 0, card(DRAIN, drains, drains ? "writes" : "idle", DRAIN.does, sums));
+  $("engines").innerHTML = cards.join("");
 }
 
 // Return the frames of a block of cycles; the worker runs them again from a copy of the chip.

@@ -3,15 +3,16 @@
 const ENGINES = [
   { key: "load", name: "DMA load", does: "DRAM → buffer", color: "#4aa8ff" },
   { key: "store", name: "DMA store", does: "buffer → DRAM", color: "#c58bff" },
-  { key: "mxu", name: "Matmul", does: "array and drain", color: "#ffb638" },
+  { key: "mxu", name: "Matmul", does: "systolic array", color: "#ffb638" },
   { key: "vpu", name: "Vector", does: "element-wise", color: "#3ddc97" },
 ];
+const DRAIN = { name: "Drain", does: "sums → int8 → buffer", color: "#ff8f5a" };
 const STATES = ["idle", "busy", "waits for a token", "stalled on the buffer", "stalled on AXI"];
 const STATE_COLORS = [null, null, "#33404f", "#d9556b", "#7d5ae0"];
 const READ_PORTS = ["activation", "weight", "record", "vector A", "vector B", "store"];
 const READ_COLORS = ["#ffffff", "#ffe08a", "#f5a3ff", "#8ff0c8", "#8ff0c8", "#c58bff"];
 const WRITE_PORTS = ["drain", "load", "vector"];
-const WRITE_COLORS = ["#ffb638", "#4aa8ff", "#3ddc97"];
+const WRITE_COLORS = [DRAIN.color, "#4aa8ff", "#3ddc97"];
 const NO_ROW = 0xffff;
 
 // A cycle of the RTL, out of the bytes of watch.h's Frame.
