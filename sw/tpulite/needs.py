@@ -59,8 +59,8 @@ _PURPOSES = {
 _CHIP = ("rtl", *BUILD_TOOLS)
 
 _USES = {
-    "tpulite compile, run, profile, check, export NETWORK": (),
-    "tpulite run NETWORK.tflite, with operators that run on the CPU": ("litert",),
+    "tpulite compile, run, profile, check, export": (),
+    "tpulite run NETWORK.tflite, operators on the CPU": ("litert",),
     "tpulite run NETWORK.onnx": ("onnx",),
     "tpulite run NETWORK --input PICTURE.png": ("pictures",),
     "tpulite run NETWORK --device rtl": _CHIP,

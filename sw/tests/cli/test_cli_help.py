@@ -1,8 +1,12 @@
 """Help begins with what a user needs first, has everything, and breaks no word."""
 
+import io
+
 import click
 import pytest
+from rich.console import Console
 
+from tpulite.cli.common import say
 from tpulite.cli.help import Command, Topic
 from tpulite.cli.main import COMMANDS, commands
 
@@ -63,6 +67,22 @@ def test_lines_end_at_spaces_within_the_terminal(tpulite, monkeypatch, name, col
     assert narrow.split() == wide.split()
     for line in narrow.splitlines():
         assert len(line) <= columns or len(line.split()) == 1
+
+
+def test_a_terminal_breaks_lines_at_spaces_and_a_file_has_them_whole():
+    text = (
+        "DRAM: 27,136 bytes read;\n  a-name-that-is-longer-than-the-whole-terminal and more words"
+    )
+    for terminal in (True, False):
+        file = io.StringIO()
+        say(Console(file=file, force_terminal=terminal, width=20), text)
+        assert file.getvalue().split() == text.split()
+        if not terminal:
+            assert file.getvalue() == f"{text}\n"
+            continue
+        lines = file.getvalue().splitlines()
+        assert all(len(line) <= 20 or len(line.split()) == 1 for line in lines)
+        assert lines[-1] == "  and more words"
 
 
 def test_unknown_words_are_answered_with_the_nearest(tpulite):

@@ -16,7 +16,7 @@ from tpulite.cli.bind_cores import cores_option, split
 from tpulite.cli.bind_explain import Explaining, explain_range, grid_range
 from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import AskedShape, asked_shape
-from tpulite.cli.common import is_stdout, json_option, save_json
+from tpulite.cli.common import is_stdout, json_option, save_json, say
 from tpulite.cli.help import Topic, command, option
 from tpulite.cli.info import summary
 from tpulite.cli.paths import FOLDER, NETWORK, OUTPUT
@@ -126,8 +126,8 @@ class _Bound:
         """Write it, print what it is, and return that for JSON."""
         path, report = self.path, self.report
         write_whole(path, report.program.save)
-        console.print(f"{path}: {summary(report.program)}", highlight=False, soft_wrap=True)
-        console.print(report.heading, highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{path}: {summary(report.program)}")
+        say(console, report.heading)
         console.print(report.table())
         return {"program": str(path), "milliseconds": self.milliseconds, **report.as_dict()}
 

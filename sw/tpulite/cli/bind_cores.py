@@ -9,6 +9,7 @@ from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.bind_shapes import AskedShape
+from tpulite.cli.common import say
 from tpulite.cli.help import Topic, option
 from tpulite.compiler.bind import RangeProgram, bind_cores
 from tpulite.report.cores import CoresReport
@@ -47,7 +48,7 @@ class Split:
             click.echo(f"tpulite: note: {self.note}", err=True)
         for part, name in zip(report.cores, report.names, strict=True):
             write_whole(Path(name), part.program.save)
-        console.print(report.line(), highlight=False, soft_wrap=True)
+        say(console, report.line())
         console.print(report.table())
         return report.as_dict()
 

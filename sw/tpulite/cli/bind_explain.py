@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tpulite.atomic import write_whole
 from tpulite.cli.bind_shapes import AskedShape
-from tpulite.cli.common import is_stdout, save_json
+from tpulite.cli.common import is_stdout, save_json, say
 from tpulite.cli.reading import Reading
 from tpulite.compiler.bind import RangeProgram, Shape
 from tpulite.frontend.files import load_image_inputs
@@ -105,7 +105,7 @@ def explain_range(
 
 def _print(console: Console, strategies: StrategyMap) -> None:
     for line in map_lines(strategies):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)
     console.print()
     console.print(legend_table(strategies))
     if strategies.points:

@@ -24,7 +24,7 @@ from rich.progress import (
 
 from tpulite.arrays import read_array, read_arrays
 from tpulite.atomic import write_whole
-from tpulite.cli.help import Topic, option
+from tpulite.cli.help import Topic, option, wrap
 from tpulite.cli.paths import OUTPUT
 from tpulite.configs import CONFIGS
 from tpulite.runtime.device import require_device
@@ -224,15 +224,15 @@ def _save_text(path: Path, text: str) -> None:
 
 
 def say(console: Console, text: str) -> None:
-    """Print a line; a terminal breaks it at spaces, a file has it whole."""
-    console.print(
-        text,
-        highlight=False,
-        markup=False,
-        overflow="ignore",
-        crop=False,
-        soft_wrap=not console.is_terminal,
-    )
+    """Print lines; in a terminal they break at spaces, a file has them whole."""
+    if console.is_terminal:
+        lines = text.split("\n")
+        indents = [" " * (len(line) - len(line.lstrip())) for line in lines]
+        text = "\n".join(
+            wrap(line, console.width, hanging=indent)
+            for line, indent in zip(lines, indents, strict=True)
+        )
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def progress_bar() -> Progress:

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.cli.common import save_json
+from tpulite.cli.common import save_json, say
 from tpulite.cli.inputs import Inputs
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.comparison import TensorDifference
@@ -125,7 +125,7 @@ class CompareReport:
 
 
 def _say(console: Console, line: str) -> None:
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    say(console, line)
 
 
 def _table(title: str, differences: Sequence[TensorDifference]) -> Table:

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import json_option, save_json
+from tpulite.cli.common import json_option, save_json, say
 from tpulite.cli.compiling import compile_model, report_model, validate_model
 from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.help import Topic, command, option
@@ -89,22 +89,23 @@ def compile_file(  # noqa: PLR0913 - options of the command
     dumps.write(texts)
     if html is not None:
         Views(html=html).save(model, profile_model(model), None, grouped=dumps.grouped(model))
+    console = Console()
     if model.programs:
-        click.echo(f"{output}: {'; '.join(summary(program) for program in model.programs)}")
+        say(console, f"{output}: {'; '.join(summary(program) for program in model.programs)}")
     else:
-        click.echo(f"{network}: nothing runs on the machine, the CPU computes all of it")
+        say(console, f"{network}: nothing runs on the machine, the CPU computes all of it")
         if step := next_step(model.graph, str(network)):
-            click.echo(step)
+            say(console, step)
     if report:
         if reports:
-            Console().print(compilation_table(reports, title=model.graph.name))
+            console.print(compilation_table(reports, title=model.graph.name))
         for line in host_lines(model.summary()):
-            click.echo(line)
+            say(console, line)
     else:
         for each in reports.values():
-            click.echo(each.line())
-    click.echo(model.statement())
+            say(console, each.line())
+    say(console, model.statement())
     if statement:
-        click.echo(statement)
+        say(console, statement)
     if not model.programs:
         raise click.exceptions.Exit(1)

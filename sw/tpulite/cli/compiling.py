@@ -6,6 +6,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from tpulite.cli.common import say
 from tpulite.compiler.options import Options
 from tpulite.compiler.translation import validate_translation
 from tpulite.report import CompilationReport, report_programs
@@ -36,9 +37,7 @@ def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Mod
         Progress(*columns, console=console, transient=True, disable=quiet) as progress,
         warnings.catch_warnings(),
     ):
-        warnings.showwarning = lambda message, *_: console.print(
-            f"tpulite: {message}", highlight=False, markup=False, soft_wrap=True
-        )
+        warnings.showwarning = lambda message, *_: say(console, f"tpulite: {message}")
         task = progress.add_task("compile")
         return model.compile(
             cache=cache,

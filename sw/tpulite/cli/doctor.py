@@ -4,10 +4,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from tpulite.cache import cache_home
 from tpulite.cli.common import is_stdout, json_option, save_json, say
@@ -49,11 +47,11 @@ def _print(console: Console, needs: list[Need]) -> None:
         console.print(f"{mark}  {escape(use.command)}", highlight=False, soft_wrap=True)
         for remedy in use.remedies:
             console.print(f"           {remedy}", highlight=False, markup=False, soft_wrap=True)
-    say(console, f"\nnext: {_next(uses)}\n")
-    console.print(_table(needs))
+    console.print(f"\nnext: {_next(uses)}\n", highlight=False, markup=False, soft_wrap=True)
     for need in needs:
-        if need.missing:
-            say(console, f"{', '.join(need.missing)} missing: {need.remedy}")
+        lacking = f"missing {', '.join(need.missing)}" if need.missing else ""
+        text = f"{need.part}: {'; '.join(filter(None, (lacking, need.found)))}"
+        say(console, text)
     say(console, f"files that can be made again are in {cache_home()} (TPULITE_CACHE)")
 
 
@@ -63,14 +61,3 @@ def _next(uses: tuple[Use, ...]) -> str:
         return "; ".join(uses[0].remedies)
     chip = next(use for use in uses if use.command.endswith(_RTL))
     return _FIRST if chip.missing else f"{_FIRST} {_RTL}"
-
-
-def _table(needs: list[Need]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("part", no_wrap=True)
-    table.add_column("")
-    table.add_column("found", overflow="fold")
-    for need in needs:
-        mark = "[yellow]missing[/]" if need.missing else "[green]ok[/]"
-        table.add_row(escape(need.part), mark, escape(need.found))
-    return table

@@ -14,6 +14,7 @@ from tpulite.cli.common import (
     json_option,
     save_csv,
     save_json,
+    say,
 )
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.evaluate_report import EvaluateReport
@@ -80,7 +81,7 @@ def evaluate(  # noqa: PLR0913 - options of the command
 
     console = Console(quiet=is_stdout(json_path) or is_stdout(csv_path))
     if data.remark:
-        console.print(data.remark, highlight=False, markup=False, soft_wrap=True)
+        say(console, data.remark)
     model = compile_model(model, cache=choices.cache)
     asked = Answering(model, device, work, not choices.cache, oracle, graph)
     answers = asked.answers(data, count)

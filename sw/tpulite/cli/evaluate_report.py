@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tpulite.cli.common import say
 from tpulite.cli.labelled import DataSet
 from tpulite.cli.labels import count_classes
 from tpulite.evaluate.batches import of_one_image
@@ -123,7 +124,7 @@ class EvaluateReport:
             if small or self.score.confusions():
                 console.print(self._table(self.score) if small else self._worst(self.score))
         for line in self._lines():
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            say(console, line)
 
     def _table(self, score: Score) -> Table:
         """Return a row for each class: what its images are taken for."""

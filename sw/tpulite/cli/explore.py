@@ -8,7 +8,15 @@ import click
 from rich.console import Console
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import csv_option, is_stdout, json_option, mhz_option, save_csv, save_json
+from tpulite.cli.common import (
+    csv_option,
+    is_stdout,
+    json_option,
+    mhz_option,
+    save_csv,
+    save_json,
+    say,
+)
 from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
@@ -194,7 +202,7 @@ def explore(  # noqa: PLR0913 - options of the command
         )
         text += "" if len(shown) == len(points) else "; --csv and --json have all"
         for line in (*reasons(shown, limits), text, said):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            say(console, line)
         if counted:
             console.print(chip_table(counted))
 

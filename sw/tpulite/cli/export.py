@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, seed_option
+from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, say, seed_option
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.export_shapes import export_shapes, limits_option
 from tpulite.cli.help import Topic, command, option
@@ -100,4 +100,4 @@ def export(  # noqa: PLR0913 - options of the command
         console = Console()
         console.print(sizes.table(f"{called}: bytes"))
         said = f"{output}: {len(files)} files; {called}_selftest() of {called}.h runs it"
-        console.print(said, highlight=False, markup=False, soft_wrap=True)
+        say(console, said)

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 
 from tpulite.cli.bind_program import range_program
-from tpulite.cli.common import is_stdout, refuse_given, save_json
+from tpulite.cli.common import is_stdout, refuse_given, save_json, say
 from tpulite.cli.help import Topic, option
 from tpulite.cli.reading import Reading
 from tpulite.export.c_text import identifier
@@ -59,4 +59,4 @@ def export_shapes(
         console = Console()
         console.print(exported.table(f"{called}: at most, for any shape"))
         said = f"{output}: {len(files)} files; {called}_bind() of {called}.h binds it to a shape"
-        console.print(said, highlight=False, markup=False, soft_wrap=True)
+        say(console, said)

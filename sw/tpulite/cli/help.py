@@ -40,13 +40,16 @@ _SHORT = 24
 """Most characters of the choices of an option beside its name; longer ones are in its text."""
 
 
-def wrap(text: str, width: int, indent: str = "") -> str:
-    """Break a text into lines at its spaces; a word that is longer than a line stays whole."""
+def wrap(text: str, width: int, indent: str = "", hanging: str = "") -> str:
+    """Break a text into lines at its spaces; a word that is longer than a line stays whole.
+
+    Lines are indented, all but the first one also by what is hanging.
+    """
     return textwrap.fill(
         text,
         width,
         initial_indent=indent,
-        subsequent_indent=indent,
+        subsequent_indent=indent + hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )

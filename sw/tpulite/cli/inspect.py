@@ -16,6 +16,7 @@ from tpulite.cli.common import (
     json_option,
     save_csv,
     save_json,
+    say,
 )
 from tpulite.cli.help import command
 from tpulite.cli.paths import NETWORK
@@ -103,7 +104,7 @@ def inspect(
     if problem:
         lines.append(f"nothing can run it: {problem}")
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)
     if problem:
         raise click.exceptions.Exit(1)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from tpulite.cli.common import is_stdout, refuse_given, save_json
+from tpulite.cli.common import is_stdout, refuse_given, save_json, say
 from tpulite.cli.help import Choice, Topic, option
 from tpulite.cli.reading import Reading
 from tpulite.layouts import BM1684X, FLOAT_TYPES, Geometry, describe, lay_out, write
@@ -115,7 +115,7 @@ class LayoutChoices:
             console = Console()
             console.print(layout)
             said = f"{output}: {', '.join(file.name for file in files)}"
-            console.print(said, highlight=False, markup=False, soft_wrap=True)
+            say(console, said)
 
 
 def layout_options(command: Command) -> Command:

@@ -1,5 +1,6 @@
 """The commands, and what becomes of their errors."""
 
+import shutil
 import sys
 import traceback
 from importlib import import_module
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from tpulite.cli.help import Group
+from tpulite.cli.help import Group, wrap
 
 __all__ = ["COMMANDS", "commands", "main"]
 
@@ -107,7 +108,11 @@ def _said(error: click.ClickException) -> str:
 
 
 def _fail(message: str) -> None:
-    click.echo(f"tpulite: {' '.join(message.split())}", err=True)
+    """Print a message, a line of a file or broken at spaces by a terminal, and exit."""
+    text = f"tpulite: {' '.join(message.split())}"
+    if sys.stderr.isatty():
+        text = wrap(text, shutil.get_terminal_size().columns)
+    click.echo(text, err=True)
     sys.exit(2)
 
 

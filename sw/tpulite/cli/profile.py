@@ -13,6 +13,7 @@ from tpulite.cli.common import (
     mhz_option,
     save_csv,
     save_json,
+    say,
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
@@ -108,4 +109,4 @@ def _print(console: Console, profile: Profile, speed: Speed) -> None:
         console.print("the host computes all of it: nothing runs on the machine")
         return
     console.print(activity_line(profile.activity), highlight=False)
-    console.print(f"{profile.device}: {speed.line()}", highlight=False, soft_wrap=True)
+    say(console, f"{profile.device}: {speed.line()}")

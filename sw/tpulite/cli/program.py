@@ -10,7 +10,7 @@ import click
 import numpy as np
 from rich.console import Console
 
-from tpulite.cli.common import is_stdout, save_array, save_csv, save_json
+from tpulite.cli.common import is_stdout, save_array, save_csv, save_json, say
 from tpulite.cli.inputs import InputReader, Inputs
 from tpulite.cli.options import Choices
 from tpulite.cli.reading import Reading
@@ -119,7 +119,7 @@ def run_program(
         inputs = InputReader(graph, Exactness.LITERT_REF).read(choices.source, choices.limit)
     console = Console(quiet=is_stdout(json_path) or is_stdout(csv_path))
     for remark in inputs.remarks:
-        console.print(remark, highlight=False, markup=False, soft_wrap=True)
+        say(console, remark)
     each = inputs.each(choices.limit)
     names = inputs.names[: len(each)]
     report = _Report(network_name(path), program, names, _run_all(program, each, choices), choices)
@@ -232,7 +232,7 @@ class _Report:
         if self.profile is not None:
             console.print(profile_table(self.profile))
         for line in self._lines():
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            say(console, line)
 
     def _lines(self) -> list[str]:
         program = self.program

@@ -11,7 +11,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import csv_option, is_stdout, json_option, progress_bar, save_csv, save_json
+from tpulite.cli.common import (
+    csv_option,
+    is_stdout,
+    json_option,
+    progress_bar,
+    save_csv,
+    save_json,
+    say,
+)
 from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import PIXELS, errors_named
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
@@ -136,7 +144,7 @@ def quantize(  # noqa: PLR0913 - options of the command
         console.print(_table(quality))
     lines.append(_summary(quality))
     for line in lines:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)
 
 
 def _require(tflite: bool) -> None:

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.cli.common import is_stdout, json_option, save_json
+from tpulite.cli.common import is_stdout, json_option, save_json, say
 from tpulite.cli.help import command, option
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.workers import Workers, worker_options
@@ -100,7 +100,7 @@ def regress(
 
 
 def _write_smallest(console: Console, outcomes: Mapping[str, Outcome], folder: Path) -> None:
-    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    tell = partial(say, console)
     for name, outcome in outcomes.items():
         alone = [first for first, last in outcome.failures if first == last]
         for seed in alone[:_FAILURES]:
@@ -110,7 +110,7 @@ def _write_smallest(console: Console, outcomes: Mapping[str, Outcome], folder: P
                 except ValueError as error:
                     path = error
             if path is not None:
-                say(f"{name} {seed}, the smallest case: {path}")
+                tell(f"{name} {seed}, the smallest case: {path}")
 
 
 def _record(outcome: Outcome) -> dict[str, object]:
@@ -135,14 +135,14 @@ def _print(console: Console, outcomes: Mapping[str, Outcome], *, alone: bool) ->
         failed = sum(last - first + 1 for first, last in outcome.failures)
         table.add_row(name, f"{outcome.seeds:,}", f"{failed:,}", counts)
     console.print(table)
-    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    tell = partial(say, console)
     for name, outcome in outcomes.items():
         for (first, last), reason in list(outcome.failures.items())[:_FAILURES]:
             told, _, trace = reason.partition("\n")
             span = f"{first}" if first == last else f"{first}..{last}"
-            say(f"{name} {span}: {told}")
+            tell(f"{name} {span}: {told}")
             if alone and trace:
-                say(trace.rstrip())
-            say(f"  tpulite regress --jobs {name} --seeds {span} --workers 1 --no-cache")
+                tell(trace.rstrip())
+            tell(f"  tpulite regress --jobs {name} --seeds {span} --workers 1 --no-cache")
         if (more := len(outcome.failures) - _FAILURES) > 0:
-            say(f"and {more:,} more of {name}, which --json writes")
+            tell(f"and {more:,} more of {name}, which --json writes")

@@ -19,6 +19,7 @@ from tpulite.cli.common import (
     save_array,
     save_csv,
     save_json,
+    say,
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
@@ -130,7 +131,7 @@ def run(  # noqa: PLR0913 - options of the command
     quiet = is_stdout(json_path) or is_stdout(csv_path)
     console = Console(quiet=quiet)
     for remark in inputs.remarks:
-        console.print(remark, highlight=False, markup=False, soft_wrap=True)
+        say(console, remark)
     model = compile_model(model, cache=choices.cache)
     with drawn_named(source):
         runner = Runner(model, device)

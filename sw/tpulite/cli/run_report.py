@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from tpulite.cli.common import say
 from tpulite.golden.timing import predict_cycles
 from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
@@ -157,7 +158,7 @@ class RunReport:
         if self.profile is not None:
             console.print(profile_table(self.profile))
         for line in self._lines():
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            say(console, line)
 
     @property
     def _speed(self) -> Speed:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import is_stdout
+from tpulite.cli.common import is_stdout, say
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.model_steps import Step, run_steps
 
@@ -114,4 +114,4 @@ class StepsReport:
             raise RuntimeError(f"Steps {', '.join(self.wrong)} are not numpy's on {self.device}")
         last = self.steps[-1].name
         text = f"{len(self.steps)} steps on {self.device}: every element is that of numpy; "
-        console.print(f"{text}{last} is the output", highlight=False, soft_wrap=True)
+        say(console, f"{text}{last} is the output")
