@@ -22,6 +22,7 @@ distributed = pytest.importorskip("distributed", reason="the extra `cluster` is 
 
 STUDY = (
     *("explore", CNN_DIGITS, "--vary", "array_size=8,16", "--vary", "ub_rows=512..2048"),
+    *("--effort", "0"),
     *("--vary", "acc_rows=512,1000", "--json"),
 )
 

@@ -20,6 +20,7 @@ from tpulite.explore.study import Study
 from tpulite.golden.timing import predict
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime.model import Model
+from tpulite_testing.quick_options import quick_options
 
 MODEL = Model.load(CNN_DIGITS)
 NETWORKS = {"digits": MODEL.layers}
@@ -61,7 +62,7 @@ class Brittle(Inline):
 
 def study(folder, *axes: str) -> Study:
     space = Space(Config(array_size=8, ub_rows=1024), read_axes(axes))
-    return Study(NETWORKS, space, Options(), Store(Records(folder)))
+    return Study(NETWORKS, space, quick_options(), Store(Records(folder)))
 
 
 def test_counts_are_those_of_the_specification():
@@ -124,7 +125,7 @@ def test_failures_are_told_and_not_kept(tmp_path):
 
 
 def test_machines_that_differ_in_speed_share_what_is_not_of_it():
-    fast, plain = Config(array_size=8, ub_rows=512), Options()
+    fast, plain = Config(array_size=8, ub_rows=512), quick_options()
     slow = replace(fast, burst_beats=2, dma_bursts=1, queue_depth=2)
     task = tuple(
         Run("digits", config, plain, memory)

@@ -20,6 +20,7 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
 from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.quick_options import quick_options
 
 RNG = np.random.default_rng(2024)
 
@@ -52,9 +53,10 @@ def host_in_the_middle() -> bytes:
     return b.build(b.conv(shares, weight[1], [0] * 3, scale=0.01, zero_point=99, **weights))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def digits():
-    return Model.load(CNN_DIGITS), DigitsTest.load().images.reshape(-1, 16, 16, 1)
+    model = Model.load(CNN_DIGITS, options=quick_options()).compile()
+    return model, DigitsTest.load().images.reshape(-1, 16, 16, 1)
 
 
 def test_outputs_are_the_references_and_the_librarys(digits):
@@ -81,7 +83,7 @@ def test_all_tensors_of_the_machine_are_the_references(digits):
 @pytest.mark.parametrize("size", [4, 8, 32])
 def test_other_machines_give_the_same(digits, size):
     model, images = digits
-    other = Model.load(CNN_DIGITS, config=Config(array_size=size))
+    other = Model.load(CNN_DIGITS, config=Config(array_size=size), options=quick_options())
     np.testing.assert_array_equal(other.run(images[:1]).output, model.run(images[:1]).output)
 
 
@@ -90,7 +92,8 @@ def test_other_machines_give_the_same(digits, size):
 def test_machines_for_a_part_give_the_bits_of_each_library(digits, name, exact):
     """XNNPACK rounds as ONNX Runtime does."""
     images = digits[1][:1]
-    model = Model.load(CNN_DIGITS, exact=exact, config=named_config(name))
+    config, options = named_config(name), quick_options()
+    model = Model.load(CNN_DIGITS, exact=exact, config=config, options=options)
     expected = open_oracle(exact, CNN_DIGITS, model.graph)({"image": images})["dense"]
     np.testing.assert_array_equal(model.run(images).output, expected)
 
