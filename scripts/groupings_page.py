@@ -33,18 +33,17 @@ WAYS = {
 
 TEXT = """# Layer groups of real networks
 
-Written by `scripts/groupings_page.py`. Cycles are those of the
-[cycle model](../decisions/0004-the-cycle-model.md) on 16x16; bytes are what a run reads from DRAM,
-commands included, and writes. Each line is what
+Cycles are predicted by the
+[cycle model](../decisions/0004-the-cycle-model.md) for 16x16; bytes are those that one run reads
+from DRAM, commands included, and writes. Each line is printed by
 
     tpulite compile NETWORK --config 16x16,ub_rows=ROWS --grouping document --report
 
-prints, for the networks of the zoo; the last ones are drawn networks of `tpulite bench`.
-Where nothing has to leave the chip, in {rows:,} rows, all ways move about the same bytes.
-The document takes the longest group that fits and never asks what it costs, so its groups are
-often slower than none.
-Groups by cost count cycles first, and may move more bytes; with `--optimize memory` they count
-bytes first.
+for the networks of the zoo, and at the end for networks of `tpulite bench` with random weights.
+`scripts/groupings_page.py` writes this page. With {rows:,} rows nothing has to leave the chip, so
+all groupings move about the same bytes. The document takes the longest group that fits regardless
+of its cost, so its groups are often slower than none. Groups by cost minimize cycles first and may
+move more bytes; `--optimize memory` minimizes bytes first.
 
 """
 
