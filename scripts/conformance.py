@@ -95,7 +95,7 @@ def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact:
     ]
     reasons = [operator.reason for operator in integers if operator.reason]
     if not integers:
-        reasons = ["the quantizer leaves it in floats"]
+        reasons = ["the quantizer leaves it in float"]
     return Run(outputs[0], tuple(dict.fromkeys(places)), tuple(dict.fromkeys(reasons)))
 
 
@@ -128,8 +128,8 @@ def check(case: Case, devices: Sequence[str]) -> Row:
         reason = re.sub(r".*(Status Message: | was false\. | : [A-Z_]+ : )", "", str(error).strip())
         text = f"ONNX Runtime does not run it either: {reason.splitlines()[0]}"
         return Row(case.name, case.operator, "", "not supported", text)
-    if row.where == "host" and not _equal(theirs, case.outputs):
-        return Row(case.name, case.operator, "host", "library", row.reason)
+    if row.where == "CPU" and not _equal(theirs, case.outputs):
+        return Row(case.name, case.operator, "CPU", "library", row.reason)
     return row
 
 
@@ -175,7 +175,7 @@ def _check_exact(case: Case, data: bytes, feeds: Sequence[Feed], devices: Sequen
         int(np.count_nonzero(ours != expected))
         for ours, expected in zip(run.outputs, case.outputs, strict=True)
     )
-    where = " + ".join(run.places) or "host"
+    where = " + ".join(run.places) or "CPU"
     if wrong:
         return Row(case.name, case.operator, where, "failed", f"{wrong} elements differ")
     return Row(case.name, case.operator, where, "exact", "")
@@ -238,7 +238,7 @@ def _check_host(
 ) -> Row:
     run = run_model(data, feeds, devices, "ort")
     result = "equal" if _close(run.outputs, case.outputs) else "failed"
-    return Row(case.name, case.operator, " + ".join(run.places) or "host", result, why)
+    return Row(case.name, case.operator, " + ".join(run.places) or "CPU", result, why)
 
 
 def _close(these: Sequence[np.ndarray], those: Sequence[np.ndarray]) -> bool:

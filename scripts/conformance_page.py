@@ -40,7 +40,7 @@ class Row:
 def page(rows: Sequence[Row], devices: Sequence[str], poor: float) -> str:
     """Return docs/conformance.md."""
     counts = Counter(row.result for row in rows)
-    machine = sum(row.where not in ("", "host") for row in rows)
+    machine = sum(row.where not in ("", "CPU") for row in rows)
     names = {"golden": "the golden model", "rtl": "the Verilated chip"}
     lines = [
         "# Conformance",

@@ -149,7 +149,7 @@ def matrix_unit() -> Figure:
     )
     figure.arrow("M136 211H172")
     figure.arrow("M220 138V176")
-    figure.label(226, 160, "one row a cycle", "s l")
+    figure.label(226, 160, "a row per cycle", "s l")
     figure.box((172, 306, 96, 40), "box", "deskew")
     figure.arrow("M220 272V306")
     figure.label(226, 294, "partial sums", "s l")

@@ -39,12 +39,12 @@ QUIET = {
 def main() -> int:
     """Build, simulate, report; 1 if a bit differs or the simulation breaks off, 2 if refused."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="mlp", help="mlp, cnn, a name of the zoo, or a file")
-    parser.add_argument("--images", type=int, default=1, help="inputs of a model but mlp")
-    parser.add_argument("--config", default="16x16", help="the machine, as 8x8,ub_rows=4096")
+    parser.add_argument("--model", default="mlp", help="network: mlp, cnn, a zoo name, or a file")
+    parser.add_argument("--images", type=int, default=1, help="inputs to simulate (not for mlp)")
+    parser.add_argument("--config", default="16x16", help="configuration, like 8x8,ub_rows=4096")
     parser.add_argument("--folder", type=Path, default=ROOT / "build/sim", help="for the figures")
-    parser.add_argument("--short", action="store_true", help="two batches only")
-    parser.add_argument("--flip-weight-bit", action="store_true", help="see it fail")
+    parser.add_argument("--short", action="store_true", help="simulate only two batches")
+    parser.add_argument("--flip-weight-bit", action="store_true", help="inject an error")
     options = parser.parse_args()
 
     simulator = os.environ.get("SIM") or "verilator"
@@ -64,7 +64,10 @@ def main() -> int:
 
     path = options.folder / f"{name}.json"
     path.unlink(missing_ok=True)
-    print(f"Building the {options.config} chip for {simulator}, unless it is built …", flush=True)
+    print(
+        f"Building the {options.config} chip for {simulator}, unless it is already built …",
+        flush=True,
+    )
     try:
         folder = simulate_verilog(
             cached_verilog(config),
@@ -104,14 +107,14 @@ def prepare_model(options: argparse.Namespace, simulator: str) -> tuple[str, str
     """Compile a network, ask the golden model what is right; return name, bench, environment."""
     name, path, arrays = options.model, Path(options.model), {}
     if options.images < 1:
-        raise ValueError(f"There must be at least 1 image, not {options.images}")
+        raise ValueError(f"there must be at least 1 image, not {options.images}")
     if name == "cnn":
         path = CNN_DIGITS
     elif name in {entry.name for entry in ENTRIES}:
         path = fetch(name)
     elif not path.exists():
         known = ", ".join(["mlp", "cnn", *(entry.name for entry in ENTRIES)])
-        raise ValueError(f"Model must be one of {known}, or a file, not {name!r}")
+        raise ValueError(f"{name}: no such network or file; networks are {known}")
     else:
         name = network_name(path)
     model = Model.load(path, config=named_config(options.config))
@@ -148,8 +151,8 @@ def print_waves_help(path: Path) -> None:
     print(
         f"Waveform: {name}\n"
         f"  {how}    (https://surfer-project.org)\n"
-        f"  Look at {TOP}.trace_*_state and trace_*_index, what each engine does with which\n"
-        f"  command; then at the DRAM port {TOP}.m_axi_* and at irq, which ends a run."
+        f"  Look at {TOP}.trace_*_state and trace_*_index, the state and command of each\n"
+        f"  engine; then at the DRAM port {TOP}.m_axi_* and at irq, which ends a run."
     )
 
 

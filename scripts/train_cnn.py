@@ -226,7 +226,7 @@ def main() -> None:
     print(f"float: {network.accuracy(test, test_labels):.2%} of {len(test)} held-out images")
     model = Model.load(path)
     classes = model.reference(to_int8(test))["dense"].argmax(axis=1)
-    print(f"int8, bits of {model.exactness}: {(classes == test_labels).mean():.2%}")
+    print(f"int8, numerics {model.exactness}: {(classes == test_labels).mean():.2%}")
 
 
 if __name__ == "__main__":

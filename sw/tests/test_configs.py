@@ -82,7 +82,7 @@ def test_sizes_can_be_others():
         ("4x4,ub_rows", "^'ub_rows' must be FIELD=VALUE; fields are ub_rows, ub_banks, "),
         ("4x4,array_size=8", "^array_size: no such field of a configuration"),
         ("4x4,", "^'' must be FIELD=VALUE"),
-        ("4x4,ub_rows=many", "^ub_rows must be a whole number, not 'many'$"),
+        ("4x4,ub_rows=many", "^ub_rows must be an integer, not 'many'$"),
         ("4x4,ub_rows=64,ub_rows=128", "^ub_rows of configuration '.*' is given twice$"),
         ("4x4,vector_lanes=3", "^vector_lanes must divide array_size 4, not 3$"),
     ],

@@ -76,9 +76,9 @@ def load(  # noqa: PLR0913 - what one may say of a network
     path = find_network(network)
     if is_model_file(path):
         if shapes or dims:
-            raise ValueError(f"{path} is compiled: its shapes are settled")
+            raise ValueError(f"{path} is compiled: give shapes and dims with the original file")
         if states:
-            raise ValueError(f"{path} is compiled: its states are settled")
+            raise ValueError(f"{path} is compiled: give states with the original file")
         model = load_model_file(path)
     else:
         model = Model.load(

@@ -86,7 +86,7 @@ def opened(
         if metadata["version"] != version:
             raise ValueError(f"version {metadata['version']!r}, this is {version}")
         if metadata.pop("sha256") != _digest(metadata, parts):
-            raise ValueError("its contents were changed, they do not have their checksum")
+            raise ValueError("its contents do not match their checksum")
         yield metadata, parts
     except Exception as error:  # damaged archives, and wrong contents, make readers raise anything
         raise ValueError(f"{path} is not a tpulite {kind} file: {error}") from error

@@ -37,7 +37,7 @@ def read_array(file: BinaryIO, size: int) -> np.ndarray:
     shape, _, dtype = _HEADERS[version](file)
     left = size - (file.tell() - start)
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > left:
-        raise ValueError(f"{list(shape)} numbers of {dtype} are not in {left} bytes")
+        raise ValueError(f"{list(shape)} elements of {dtype} need more than {left} bytes")
     file.seek(start)
     return np.load(file, allow_pickle=False)
 

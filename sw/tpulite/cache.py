@@ -10,14 +10,14 @@ __all__ = ["PARTS", "CachePart", "cache_home"]
 PARTS = {
     "programs": "compiled programs",
     "zoo": "networks of the zoo",
-    "onnx_tests": "conformance tests of ONNX",
-    "explore": "results of explorations",
-    "evaluate": "answers of networks to data sets",
-    "regress": "results of regressions",
+    "onnx_tests": "ONNX conformance tests",
+    "explore": "results of explore",
+    "evaluate": "results of evaluate",
+    "regress": "results of regress",
     "verilog_cache": "Verilog of chips",
     "verilated": "simulators of chips",
-    "models": "simulators of benches",
-    "objects": "object files that simulators share",
+    "models": "simulators of RTL benches",
+    "objects": "object files shared by simulators",
 }
 """Folders in :func:`cache_home`, and what they hold."""
 

@@ -100,7 +100,7 @@ def read_field(field: str, text: str) -> Any:
     try:
         return int(text)
     except ValueError as error:
-        raise ValueError(f"{field} must be a whole number, not {text!r}") from error
+        raise ValueError(f"{field} must be an integer, not {text!r}") from error
 
 
 _SIZES = [field.name for field in fields(Config) if field.name != "array_size"]  # the name says it

@@ -28,7 +28,7 @@ __all__ = [
 BUILD_TOOLS = {"make": "make", "g++": "g++", "perl": "perl"}
 """Programs that build the Verilated chip, with Debian's packages for them."""
 
-_SYSTEM = "the LiteX system"
+_SYSTEM = "LiteX system"
 _SYSTEM_TOOLS = {
     "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",
     "event2/event.h": "libevent-dev",
@@ -39,13 +39,13 @@ _SYSTEM_TOOLS = {
 
 _PURPOSES = {
     "": "compile, run, compare",
-    "rtl": "the Verilated chip, Verilog",
+    "rtl": "--device rtl, verilog",
     "onnx": "ONNX files, --calibrate",
-    "litert": "TFLite operators of the host, --oracle",
+    "litert": "TFLite operators on the CPU, --oracle",
     "tflm": "compare --oracle tflm",
-    "quantize": "quantize of TFLite files",
+    "quantize": "quantize for TFLite files",
     "trace": "--trace",
-    "pictures": "pictures as inputs",
+    "pictures": "images as inputs",
     "report": "--html",
     "explore": "explore --search",
     "cluster": "--scheduler",
@@ -233,7 +233,7 @@ def missing_for_systems() -> tuple[Need, ...]:
 
 def _programs() -> Iterator[Need]:
     """Yield a need for each program, or header of a library."""
-    purposes = dict.fromkeys(BUILD_TOOLS, "the Verilated chip") | {"iverilog": "SIM=icarus"}
+    purposes = dict.fromkeys(BUILD_TOOLS, "--device rtl") | {"iverilog": "SIM=icarus"}
     purposes |= dict.fromkeys(_SYSTEM_TOOLS, _SYSTEM)
     packages = BUILD_TOOLS | {"iverilog": "iverilog"} | _SYSTEM_TOOLS
     for name, package in packages.items():

@@ -61,7 +61,11 @@ class Size:
     @property
     def speed(self) -> str:
         """The clock that nextpnr promises, and where, in words."""
-        return "not placed" if self.fmax_mhz is None else f"{self.fmax_mhz:.1f} MHz ({self.placed})"
+        return (
+            "not placed and routed"
+            if self.fmax_mhz is None
+            else f"{self.fmax_mhz:.1f} MHz ({self.placed})"
+        )
 
     @property
     def line(self) -> str:
@@ -69,7 +73,8 @@ class Size:
         size = f"{self.lut:,} LUT, {self.ff:,} FF, {self.dsp} DSP, {self.bram} block RAM"
         if not self.part:
             return f"ECP5: {size}"
-        return f"{self.part}: {size}, {self.speed}"
+        clock = "not placed" if self.fmax_mhz is None else f"{self.fmax_mhz:.1f} MHz"
+        return f"{self.part}: {size}, {clock}"
 
     @property
     def shares(self) -> dict[str, float]:

@@ -48,7 +48,7 @@ def entry(name: str) -> Entry:
         if candidate.name == name:
             return candidate
     if name in [own.name for own in OWN]:
-        raise ValueError(f"{name} comes with tpulite: name a network that is fetched from PyPI")
+        raise ValueError(f"{name} comes with tpulite: give a network that is downloaded from PyPI")
     hint = did_you_mean(name, _names()) or "; see tpulite zoo list"
     raise ValueError(f"{name}: no such zoo network{hint}")
 

@@ -16,8 +16,12 @@ from tpulite_rtl.verilog import file_stem
 @click.argument("networks", nargs=-1)
 @click.option("--config", default="4x4", show_default=True, help="Configuration of the chip.")
 @click.option("--cpu", type=click.Choice(CPUS), default=CPUS[0], show_default=True)
-@click.option("--listen", type=click.IntRange(1, 65535), help="TCP port where a host may come.")
-@click.option("--chip-clock", type=float, help="Of the chip, for a clock of the system of 1: 1.25.")
+@click.option("--listen", type=click.IntRange(1, 65535), help="TCP port to listen on for a host.")
+@click.option(
+    "--chip-clock",
+    type=float,
+    help="Clock frequency of the chip relative to the system's, like 1.25.",
+)
 def main(
     networks: tuple[str, ...], config: str, cpu: str, listen: int | None, chip_clock: float | None
 ) -> None:

@@ -122,7 +122,7 @@ def _performance(inferred: Inferred, config: str, real: bool) -> str:
     if real:
         return f"performance: {1e6 / each:,.1f} inferences/s"
     # The simulated clock has a megahertz.
-    said = f"performance: {each:,.0f} cycles an inference, {inferred.chip_cycles:,} of the chip"
+    said = f"performance: {each:,.0f} cycles per inference, {inferred.chip_cycles:,} of the chip"
     size = SIZES.get(config)
     if size is None or size.fmax_mhz is None:
         return said

@@ -65,5 +65,5 @@ def test_large_windows_are_exact_and_as_fast_as_predicted(
     np.testing.assert_array_equal(results.outputs["y"].reshape(expected.shape), expected)
     predicted = predict_cycles(program.commands, config)
     with capsys.disabled():
-        print(f"\n{machine}, {geometry}, {op}: {results.cycles:,} cycles, predicted {predicted:,}")
+        print(f"\n{machine}, {geometry}, {op}: {results.cycles:,} predicted cycles {predicted:,}")
     assert results.cycles == pytest.approx(predicted, rel=TOLERANCE[machine])

@@ -190,6 +190,6 @@ def test_another_clock_or_cpu(options, tmp_path):
 def test_the_runner_meets_the_simulated_system():
     command = [sys.executable, "-m", "tpulite_litex.mlperf", "mlp", "--samples", "2"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert re.search(r"^performance: [\d,]+ cycles an inference, [\d,]+ of the chip$", said, re.M)
+    assert re.search(r"^performance: [\d,]+ cycles per inference, [\d,]+ of the chip$", said, re.M)
     assert "accuracy: 2 of 2 results are the golden machine's" in said
     assert "100.0% of 2 files are of their class" in said

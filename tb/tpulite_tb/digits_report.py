@@ -54,7 +54,7 @@ def print_report(run: DigitsRun, simulator: str, console: Console) -> None:
     seen = run.outputs[:, :CLASSES].argmax(axis=1)
     table.add_row("digits of the first", told_classes(seen, DigitsTest.load().labels))
     table.add_row("accuracy of the float network", _percent(figures["float_accuracy"]))
-    table.add_row(f"cycles a batch (limit {limit:,})")
+    table.add_row(f"cycles per batch (lower bound {limit:,})")
     table.add_row("  cold", f"{figures['cycles_cold']:,}")
     table.add_row("  weights resident", f"{figures['cycles_warm']:,}")
     streamed = figures["cycles_per_batch"]

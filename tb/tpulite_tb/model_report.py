@@ -88,13 +88,13 @@ def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
     table = Table(
         title=f"{len(run.images)} inputs on {simulator}", show_header=False, box=SIMPLE_HEAD
     )
-    table.add_row("bits of", run.model.exactness.value)
+    table.add_row("numerics", run.model.exactness.value)
     table.add_row("bit-exact with the golden model", "yes" if figures["bit_exact"] else "NO")
     if figures["accuracy"] is not None:
-        table.add_row("accuracy of these", f"{figures['accuracy']:.2%}")
+        table.add_row("accuracy", f"{figures['accuracy']:.2%}")
     if run.labels is not None:
-        table.add_row("classes of the first ones", told_classes(run.classes, run.labels))
-    table.add_row(f"cycles of an image (limit {figures['macs'] // size:,})", f"{cycles:,}")
+        table.add_row("classes of the first inputs", told_classes(run.classes, run.labels))
+    table.add_row(f"cycles per input (lower bound {figures['macs'] // size:,})", f"{cycles:,}")
     table.add_row("utilization", f"{figures['macs'] / (size * cycles):.1%}")
     table.add_row("simulated cycles", f"{sum(figures['cycles']):,} in {run.seconds:.1f} s")
     console.print(table)

@@ -82,8 +82,8 @@ def test_the_selector_is_total_where_extents_are_0(graph):
 
 def test_windows_of_padding_alone_are_refused():
     message = (
-        r"^Layer 'conv': of height 0 it would compute 1 positions from nothing; height must be 1 "
-        r"or more$"
+        r"^Layer 'conv': height must be 1 or more, not 0, because its padding alone "
+        r"gives 1 position$"
     )
     with pytest.raises(ValueError, match=message):
         compile_range(conv((2, 2), 3, 8), LIMITS, Config())

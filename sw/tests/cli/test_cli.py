@@ -46,7 +46,7 @@ def test_programs_run_and_are_disassembled(tpulite, tmp_path):
     code, out, _ = tpulite("run", "mlp.tpl", "--input", "x.npy", "--output", "y.npy")
     cycles = predict_cycles(program.commands, program.config)
     assert code == 0
-    assert out.splitlines()[-1] == f"cycle model: {cycles:,} cycles a batch of 16"
+    assert out.splitlines()[-1] == f"cycle model: {cycles:,} cycles per batch of 16"
     assert "\ninput input: int8 [16, 1, 1, 256], NHWC\noutput output: int8 [16, " in out
     due = Model.load(MLP).reference(values())["output"]
     np.testing.assert_array_equal(np.load("y.npy").reshape(due.shape), due)
@@ -87,23 +87,23 @@ def test_info_of_a_configuration_names_its_part_and_its_fields(tpulite):
     ("words", "message"),
     [
         (("compile", "none.npz", "-o", "out"), "none.npz: no such file or zoo network"),
-        (("compile", "bad.npz", "-o", "out"), "bad.npz: this is no .npz archive of arrays"),
+        (("compile", "bad.npz", "-o", "out"), "bad.npz: this is not an .npz archive"),
         (
             ("compile", MLP, "-o", "out", "--config", "5x5"),
             "5x5: no such configuration; choose from 4x4, ",
         ),
         (("compile", MLP, "-o", "out", "--batch", "0"), "batch must be at least 1, not 0"),
         (("compile", MLP, "-o", "out", "--batch", "x"), "'x' is not a valid integer"),
-        (("compile", MLP, "-o", "out", "--order", "any"), "--order: any is none of fast, "),
+        (("compile", MLP, "-o", "out", "--order", "any"), "--order: any is not one of fast, "),
         (("compile", MLP, "-o", "none/out"), "No such file or directory"),
         (("run", "cut.npz", "--input", "x.npy", "--output", "out"), "the archive cannot be read"),
         (("run", "cut.tpl", "--input", "x.npy", "--output", "out"), "not a tpulite program file"),
         (("run", "mlp.tpl", "--input", "bad.npz", "--output", "out"), "bad.npz is not a .npy file"),
         (("run", "mlp.tpl", "--input", MLP, "--output", "out"), "Inputs must be ['input'], not ["),
-        (("run", "mlp.tpl", "--labels", "bad.npz"), "--labels is for networks, and mlp.tpl is a"),
-        (("profile", "mlp.tpl", "--host-ms", "3"), "--host-ms is for networks, and mlp.tpl is a"),
-        (("profile", "mlp.tpl", "--config", "8x8"), "mlp.tpl is compiled: it runs on the"),
-        (("inspect", "mlp.tpl"), "mlp.tpl: this is a compiled program and no network: run, prof"),
+        (("run", "mlp.tpl", "--labels", "bad.npz"), "--labels needs a network, and mlp.tpl is a"),
+        (("profile", "mlp.tpl", "--host-ms", "3"), "--host-ms needs a network, and mlp.tpl is a"),
+        (("profile", "mlp.tpl", "--config", "8x8"), "mlp.tpl is compiled for another"),
+        (("inspect", "mlp.tpl"), "mlp.tpl: this is a compiled program: only run, prof"),
         (
             ("run", "mlp.tpl", "--input", "x.npy", "--output", "out"),
             "x.npy: Input 'input' must have shape [n * 16, 1, 1, 256], not [15",
@@ -112,7 +112,7 @@ def test_info_of_a_configuration_names_its_part_and_its_fields(tpulite):
             ("run", "mlp.tpl", "--input", "x.npy", "--output", "out", "--device", "abacus"),
             "abacus: no such device",
         ),
-        (("disasm", "bad.npz"), "bad.npz is not a tpulite program file"),
+        (("disasm", "bad.npz"), "bad.npz is not a compiled network"),
         (
             ("bench", "gemm_0x1x1", "--device", "golden", "--json", "out"),
             "gemm_0x1x1: no such work",
@@ -185,4 +185,4 @@ def test_wrong_results_are_told(tpulite, monkeypatch):
     monkeypatch.setattr("tpulite.bench.layers.run_layers", lambda layers, x: {"x1": np.zeros(1)})
     code, out, err = tpulite("bench", "gemm_4x4x4", "--device", "golden")
     assert code == 2 and "NO" in out
-    assert err == "tpulite: The results of gemm_4x4x4 are not exact\n"
+    assert err == "tpulite: gemm_4x4x4: results differ from the reference\n"

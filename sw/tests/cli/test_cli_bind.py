@@ -68,10 +68,10 @@ def test_explain_shows_which_strategy_is_where_and_writes_no_program(tpulite, tm
     (point,) = record["points"]
     assert point["strategy"] in [x["strategy"] for x in point["candidates"] if x["feasible"]]
     for words, message in (
-        ((), "NxHxW[xC]... is missing: the shapes to bind."),
+        ((), "NxHxW[xC]... is missing: give the shapes to bind"),
         (
             ("--explain", "--shapes", "batch=1"),
-            "a single shape makes no grid: give a range of them, as in --shapes height",
+            "a single shape is not a grid: give a range, like --shapes height",
         ),
         (("1x8x8", "--layer", "add_3"), "--layer needs --explain."),
         (("--explain", "--shapes", "width=8..9", "--layer", "none"), "none: no such layer of"),
@@ -89,7 +89,9 @@ def test_a_grid_that_nobody_named_goes_from_the_shapes_of_the_file_on(tpulite):
     ):
         code, out, err = tpulite("bind", network, "--explain", *words)
         assert code == 0
-        assert err == f"tpulite: note: the grid is --shapes {limits}; type another range\n"
+        assert (
+            err == f"tpulite: note: the grid is --shapes {limits}; give --shapes for another one\n"
+        )
         assert out.startswith("layer ")
 
 
@@ -112,7 +114,7 @@ def test_bound_programs_run_and_are_profiled_like_networks(tpulite, tmp_path):
     assert (code, err) == (0, "")
     due = Model.load(CNN_DIGITS).reference(x)["dense"]
     np.testing.assert_array_equal(np.load("y.npy").reshape(due.shape), due)
-    assert f"cycle model: {record['cycles']:,} cycles a batch of 2; at 100 MHz" in out
+    assert f"cycle model: {record['cycles']:,} cycles per batch of 2; at 100 MHz" in out
     assert [line for line in out.splitlines() if line.startswith("x.npy")] == [
         "x.npy[0]",
         "x.npy[1]",
@@ -136,15 +138,15 @@ def test_shapes_that_are_none(tpulite):
         *(
             (
                 (text,),
-                f"'{text}' is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96, or that and "
-                "xCHANNELS",
+                f"'{text}' is not a shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96, or that "
+                "and xCHANNELS",
             )
             for text in ("8x8", "1x8x8x1x1", "1x-8x8", "1x8x8xC")
         ),
         *(
             (
                 ("--shapes", text, "1x8x8"),
-                f"'{text}' is no range of batch, height, width, channels: it must be like "
+                f"'{text}' is not a range of batch, height, width, channels: it must be like "
                 "height=96..224",
             )
             for text in ("depth=3..4", "height=3..", "height=..4", "height=-1..4", "height")
@@ -183,6 +185,6 @@ def test_a_note_says_where_same_padding_would_differ():
     program = compile_range(graph, ShapeRange((1, 1), (9, 26), (9, 26)), Config())
     assert list(padding_notes(program, 26, 9)) == []
     assert list(padding_notes(program, 25, 24)) == [
-        "Layer 'layer1' pads its height by (0, 1), as in the file; if that is SAME of 24, SAME of "
-        "25 is (1, 1)"
+        "Layer 'layer1' pads its height by (0, 1), as in the file; if that is SAME padding for 24, "
+        "SAME for 25 is (1, 1)"
     ]

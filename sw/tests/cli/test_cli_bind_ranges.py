@@ -87,7 +87,7 @@ def test_an_extent_that_the_file_fixes_stays_so_unless_it_is_named(tpulite):
     assert tpulite("bind", "net.onnx", "1x9x7") == (
         2,
         "",
-        "tpulite: 1x9x7: the file fixes its width at 8; --shapes width=7 binds another one\n",
+        "tpulite: 1x9x7: the file fixes its width at 8; --shapes width=7 allows another\n",
     )
     assert tpulite("bind", "net.onnx", "1x9x7", "--shapes", "width=7")[0] == 0
 
@@ -106,7 +106,7 @@ def test_same_padding_is_that_of_each_shape(tpulite):
     code, out, err = tpulite("bind", "net.onnx", "1x8x8", "1x10x9")
     assert (code, out) == (2, "")
     assert err.startswith("tpulite: 1x8x8: ")
-    assert err.endswith("bind this shape in a call of its own\n")
+    assert err.endswith("bind this shape in a separate call\n")
 
 
 def test_extents_that_a_mean_counts_are_not_bound_with_others(tpulite):
@@ -118,7 +118,7 @@ def test_extents_that_a_mean_counts_are_not_bound_with_others(tpulite):
     Path("net.onnx").write_bytes(data)
     code, out, err = tpulite("bind", "net.onnx", "1x8x8", "1x4x4")
     assert (code, out) == (2, "")
-    assert "pads or counts in another way" in err
+    assert "pads or averages differently than for the other shapes" in err
     assert tpulite("bind", "net.onnx", "1x4x4")[0] == 0
     check_bits(data, "net_1x4x4.tpu")
 
@@ -129,8 +129,7 @@ def test_channels_that_neither_file_nor_shape_says_are_asked_for(tpulite):
     code, out, err = tpulite("bind", "net.onnx", "1x4x4")
     assert (code, out) == (2, "")
     assert err == (
-        "tpulite: net.onnx: input 'x' leaves its channels open: type them behind the shape, as "
-        "in 1x4x4x16\n"
+        "tpulite: net.onnx: input 'x' has open channels: add them to the shape, like 1x4x4x16\n"
     )
     assert tpulite("bind", "net.onnx", "1x4x4x20")[0] == 0
     check_bits(data, "net_1x4x4x20.tpu")
@@ -145,7 +144,7 @@ def test_a_grid_of_open_extents_needs_no_range(tpulite):
     code, out, err = tpulite("bind", "bn.onnx", "--explain")
     assert code == 0
     limits = "height=8..256,width=8..256"
-    assert err == f"tpulite: note: the grid is --shapes {limits}; type another range\n"
+    assert err == f"tpulite: note: the grid is --shapes {limits}; give --shapes for another one\n"
     assert "slabs, parts of a plane" in out
 
 
@@ -160,6 +159,6 @@ def test_what_is_not_bound_is_named(tpulite):
         code, _, err = tpulite(command, "net.onnx", *words)
         assert code == 0
         assert err == (
-            "tpulite: note: only 'BatchNormalization_1' is bound, the largest part on the machine; "
-            "left out: last; tpulite inspect net.onnx says why\n"
+            "tpulite: note: only 'BatchNormalization_1' is bound, the largest part on the machine, "
+            "without last: tpulite inspect net.onnx says why\n"
         )

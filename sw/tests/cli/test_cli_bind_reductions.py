@@ -58,8 +58,8 @@ def test_fixed_extents_that_are_reduced_are_not_bound_to_others(
     assert tpulite("bind", "net.onnx", "1x8x6", "2x4x6") == (
         2,
         "",
-        f"tpulite: 1x8x6: Layer {title!r} reduces 4 x 6 positions in the file, not 8 x 6; bind it "
-        "from a file whose extents have names\n",
+        f"tpulite: 1x8x6: Layer {title!r} reduces 4 x 6 positions in the file, not 8 x 6; use a "
+        "file whose dimensions have names\n",
     )
     assert not list(Path().glob("*.tpu"))
     data = onnx_file(("N", 3, "H", "W"), operator, **attributes)
@@ -94,7 +94,7 @@ def test_a_shape_that_is_given_reads_a_tflite_file_anew(tpulite, alone):
     data = b.build(b.mean(y, scale=0.01, zero_point=2, keep_dims=True))
     Path("net.tflite").write_bytes(data)
     code, out, err = tpulite("bind", "net.tflite", "1x8x12")
-    given = err.partition("; ")[2].partition(" reads")[0].split()
+    given = err.partition("; give ")[2].split()
     assert (code, out, given[0]) == (2, "", "--shape")
     assert "reduces 4 x 6 positions in the file, not 8 x 12" in err
     code, _, err = tpulite("bind", "net.tflite", "1x8x12", *given)

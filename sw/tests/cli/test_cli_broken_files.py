@@ -103,9 +103,9 @@ def test_the_broken_file_is_named_first(tpulite, files, words, names):
 
 def test_the_first_number_that_is_not_finite_is_shown(tpulite, files):
     _, _, err = tpulite("run", NET, "--input", "nan.npy")
-    assert err == "tpulite: nan.npy: value [1, 2, 3, 0] is nan: numbers must be finite\n"
+    assert err == "tpulite: nan.npy: value [1, 2, 3, 0] is nan: values must be finite\n"
     images = np.load("nan.npy")
     images[0, 0, 1, 0] = -np.inf
     np.savez("two.npz", x=images)
     _, _, err = tpulite("evaluate", NET, "--data", "two.npz")
-    assert err == "tpulite: two.npz: x[0, 0, 1, 0] is -inf: numbers must be finite\n"
+    assert err == "tpulite: two.npz: x[0, 0, 1, 0] is -inf: values must be finite\n"

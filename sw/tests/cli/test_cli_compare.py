@@ -31,17 +31,17 @@ def test_program_and_definition_are_named_apart(tpulite, oracle):
     code, out, err = tpulite("compare", CNN_DIGITS, "--oracle", oracle, "--limit", 2)
     lines = out.splitlines()
     assert (code, err) == (0, ""), out
-    assert lines[0] == "Inputs: 2 random inputs, seed 2024"
-    assert lines[-2].startswith(f"Layers by definition against {oracle}: 7 tensors, ")
-    assert lines[-2].endswith(" elements: same")
-    assert f"on golden against {oracle}: " in lines[-1]
-    assert lines[-1].endswith(" tensors of 2 inputs, 20 elements: every bit is the same")
+    assert lines[0] == "inputs: 2 random inputs, seed 2024"
+    assert lines[-2].startswith(f"layer definitions compared with {oracle}: 7 tensors, ")
+    assert lines[-2].endswith(" elements: every bit is the same")
+    assert f", golden compared with {oracle}: " in lines[-1]
+    assert lines[-1].endswith(" of 2 inputs, 20 elements: every bit is the same")
 
 
 def test_a_device_is_compared_with_the_definition_tensor_by_tensor(tpulite):
     code, out, err = tpulite("compare", CNN_DIGITS, "--oracle", "golden", "--limit", 2)
     assert (code, err) == (0, "")
-    assert "on golden against the definition of the layers: 7 tensors of 2 inputs, " in out
+    assert ", golden compared with the definition of the layers: 7 tensors of 2 inputs, " in out
 
 
 def test_the_oracle_is_by_default_the_library_of_the_format(tpulite):
@@ -57,9 +57,9 @@ def test_a_difference_has_figures_and_fits_80_columns(tpulite, tmp_path, monkeyp
     words = ("compare", CNN_DIGITS, "--oracle", "litert-xnnpack", "--exact", "litert-ref")
     code, out, _ = tpulite(*words, "--json", "out.json", "--limit", 3)
     assert code == 1
-    table = [line for line in out.splitlines() if "litert" not in line and "First" not in line]
+    table = [line for line in out.splitlines() if "litert" not in line and "first" not in line]
     assert max(map(len, table)) <= 80
-    assert "First: tensor 'dense' of " in out and "layers that differ by definition" in out
+    assert "first different tensor: 'dense' of " in out and "layers whose definition differs" in out
     record = json.loads((tmp_path / "out.json").read_text())
     (dense,) = record["tensors"]
     stem = record["layers"][0]
@@ -75,7 +75,7 @@ def test_a_tolerance_is_in_steps(tpulite):
     words = ("compare", CNN_DIGITS, "--oracle", "litert-xnnpack", "--exact", "litert-ref")
     assert tpulite(*words, "--limit", 2, "--tolerance", 0.5)[0] == 1
     code, out, _ = tpulite(*words, "--limit", 2, "--tolerance", 3)
-    assert code == 0 and out.endswith("no difference is beyond 3\n")
+    assert code == 0 and out.endswith("no difference exceeds 3\n")
 
 
 def test_inputs_are_arrays_of_numbers_as_in_run(tpulite, tmp_path):
@@ -108,9 +108,9 @@ def test_a_wrong_program_differs_where_the_definition_does_not(tpulite, monkeypa
     monkeypatch.setattr(Session, "run", run)
     code, out, _ = tpulite("compare", CNN_DIGITS, *REF, "--limit", 2)
     lines = out.splitlines()
-    assert code == 1 and lines[-2].endswith(" elements: same")
-    assert lines[-1].endswith("1 tensors of 2 inputs, 20 elements: 1 tensors differ")
-    assert "First: tensor 'dense' of fully_connected_6, 2 of 20 elements" in out
+    assert code == 1 and lines[-2].endswith(" elements: every bit is the same")
+    assert lines[-1].endswith("1 tensor of 2 inputs, 20 elements: 1 tensor differs")
+    assert "first different tensor: 'dense' of fully_connected_6: 2 of 20 elements" in out
 
 
 def test_exposed_tensors_do_not_count_against_the_untouched_file(tpulite, tmp_path):
@@ -124,7 +124,7 @@ def test_exposed_tensors_do_not_count_against_the_untouched_file(tpulite, tmp_pa
     (tmp_path / "net.onnx").write_bytes(b.build(y))
     code, out, _ = tpulite("compare", "net.onnx", "--oracle", "ort", "--limit", 40)
     assert code == 0 and out.endswith("every bit is the same\n"), out
-    assert "Layers by definition against ort: " in out
+    assert "layer definitions compared with ort: " in out
 
 
 def summed():
@@ -141,9 +141,9 @@ def test_a_known_fault_of_a_library_has_a_name_and_a_code(tpulite, tmp_path):
     (tmp_path / "sum.tflite").write_bytes(summed())
     code, out, _ = tpulite("compare", "sum.tflite", *REF)
     assert code == 3
-    assert "Known difference of litert-ref: LiteRT's reference SUM reads int8 as uint8" in out
+    assert "known bug of litert-ref: LiteRT's reference SUM reads int8 as uint8" in out
     code, out, _ = tpulite("compare", "sum.tflite", "--oracle", "litert-opt")
-    assert code == 0 and "Known" not in out
+    assert code == 0 and "known" not in out
 
 
 def gathered():
@@ -177,7 +177,7 @@ def test_tflm_is_asked_for_by_its_extra(tpulite, monkeypatch):
         importlib.util, "find_spec", lambda name: None if name in missing else find(name)
     )
     code, out, err = tpulite("compare", CNN_DIGITS, "--oracle", "tflm")
-    assert (code, out) == (2, "") and "Oracle tflm needs: pip install" in err
+    assert (code, out) == (2, "") and "--oracle tflm needs: pip install" in err
 
 
 def test_tflm_is_an_oracle(tpulite, tmp_path):
@@ -187,7 +187,7 @@ def test_tflm_is_an_oracle(tpulite, tmp_path):
     (tmp_path / "sum.tflite").write_bytes(summed())
     for path in (CNN_DIGITS, "sum.tflite"):
         code, out, _ = tpulite("compare", path, "--oracle", "tflm", "--limit", 3)
-        assert code == 0 and "as tflm on golden against tflm" in out
+        assert code == 0 and "numerics: tflm; " in out and ", golden compared with tflm" in out
 
 
 def test_frames_of_a_sequence_keep_their_states(tpulite, tmp_path):
@@ -242,7 +242,7 @@ def behind_the_flatbuffer(data):
 def test_weights_behind_the_flatbuffer_are_read(tpulite, tmp_path, oracle):
     (tmp_path / "net.tflite").write_bytes(behind_the_flatbuffer(CNN_DIGITS.read_bytes()))
     code, out, err = tpulite("compare", "net.tflite", "--oracle", oracle, "--limit", 2)
-    assert code == 0 and "Layers by definition against " in out, err
+    assert code == 0 and "layer definitions compared with " in out, err
     assert "7 tensors, " in out and out.endswith("every bit is the same\n")
 
 

@@ -77,7 +77,7 @@ def test_programs_are_compiled_once(tpulite, compiled, tmp_path):
     assert tpulite("compile", CNN_DIGITS, "--no-cache")[0] == 0
     assert len(compiled) == 2
     assert (tmp_path / "cnn_digits.tpulite").read_bytes() == first
-    assert tpulite("cache", "zoo", "--clear")[1].endswith(": nothing\n") and entry.exists()
+    assert tpulite("cache", "zoo", "--clear")[1].endswith(": empty\n") and entry.exists()
     assert "removed" in tpulite("cache", "--clear")[1] and not entry.exists()
     assert tpulite("compile", CNN_DIGITS)[0] == 0
     assert len(compiled) == 3
@@ -197,8 +197,8 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
         ((CNN_DIGITS, "--moves", -1), "moves must be at least 0, not -1"),
         ((CNN_DIGITS, "--batch", 0), "batch must be at least 1, not 0"),
         ((CNN_DIGITS, "--batch", "x"), "'x' is not a valid integer"),
-        ((CNN_DIGITS, "--optimize", "size"), "--optimize: size is none of latency, memory"),
-        ((CNN_DIGITS, "--allocator", "best"), "--allocator: best is none of online"),
+        ((CNN_DIGITS, "--optimize", "size"), "--optimize: size is not one of latency, memory"),
+        ((CNN_DIGITS, "--allocator", "best"), "--allocator: best is not one of online"),
         (
             (CNN_DIGITS, "--dump", "layers,tiles"),
             "--dump tiles: no such stage",
@@ -209,12 +209,12 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
         ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "x.npy"), "x.npy: Not a directory"),
         ((CNN_DIGITS, "--config", "16x16,ub_rows"), "'ub_rows' must be FIELD=VALUE; fields are ub"),
         ((CNN_DIGITS, "--config", "16x16,rows=4"), "rows: no such field of a configuration"),
-        ((CNN_DIGITS, "--config", "16x16,ub_rows=4k"), "ub_rows must be a whole number, not '4k'"),
+        ((CNN_DIGITS, "--config", "16x16,ub_rows=4k"), "ub_rows must be an integer, not '4k'"),
         ((CNN_DIGITS, "--config", "16x16,ub_rows=5000"), "ub_rows must be a power of two from 64"),
         ((CNN_DIGITS, "--config", "8x8,ub_banks=8,ub_banks=4"), "ub_banks of configuration '8x8,u"),
         (("net.tpulite",), "net.tpulite is the network itself"),
         (("net.tpulite", "-o", "out", "--no-rolling"), "--no-rolling cannot be used: net.tpulite"),
-        (("net.tpulite", "-o", "out", "--dump", "tile"), "--dump cannot be used: net.tpulite is"),
+        (("net.tpulite", "-o", "out", "--dump", "tile"), "net.tpulite is compiled: --dump needs"),
     ],
 )
 def test_contradictions_are_one_line_and_write_nothing(tpulite, tmp_path, words, message):
@@ -233,7 +233,7 @@ def test_contradictions_are_one_line_and_write_nothing(tpulite, tmp_path, words,
     [
         (("net.tpulite", "--no-grouping"), "--no-grouping cannot be used: net.tpulite is compiled"),
         (("net.tpulite", "--batch", 2), "--batch cannot be used: net.tpulite is compiled"),
-        (("mlp.tpl", "--optimize", "memory"), "--optimize cannot be used: mlp.tpl is a program"),
+        (("mlp.tpl", "--optimize", "memory"), "--optimize cannot be used: mlp.tpl is compiled"),
         ((CNN_DIGITS, "--dump", "tile"), "--dump: no such option"),
     ],
 )
@@ -254,7 +254,7 @@ def test_a_network_that_does_not_fit_is_one_line(tpulite, own_programs, tmp_path
     assert len(err.splitlines()) == 1, err
     assert "does not fit the unified buffer of 64 rows (1024 bytes)" in err
     needs = (
-        r"layer '\w+': even its smallest part needs \d+ rows \(\d+ bytes\) at one time: \d+ for '"
+        r"layer '\w+': even its smallest tile needs \d+ rows \(\d+ bytes\) at the peak: \d+ for '"
     )
     assert re.search(needs, err), err
     assert not list(tmp_path.iterdir())
@@ -265,5 +265,5 @@ def test_faults_of_the_compiler_are_no_tracebacks(tpulite, own_programs, tmp_pat
     code, out, err = tpulite("compile", CNN_DIGITS)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "This is a fault of tpulite (pipeline.py, line " in err and "row 7 is a race" in err
+    assert "internal error (pipeline.py, line " in err and "row 7 is a race" in err
     assert not list(tmp_path.iterdir())

@@ -35,7 +35,7 @@ def test_digits_are_as_right_as_by_definition_and_answers_are_kept(tpulite, monk
     words = ("evaluate", MLP_DIGITS, "--data", DIGITS, "--limit", 60, "--batch", 8, "--workers", 1)
     code, out, err = tpulite(*words, "--json", "run.json", "--csv", "run.csv")
     right = round(digits.accuracy(outputs) * 60)
-    assert (code, err) == (0, "") and f"accuracy {right / 60:.2%}: {right} of 60" in out
+    assert (code, err) == (0, "") and f"accuracy: {right / 60:.2%} of 60 images" in out
     assert max(map(len, out.splitlines()[:-2])) <= 80
     rows = list(csv.DictReader(Path("run.csv").read_text().splitlines()))
     assert [int(row["answer"]) for row in rows] == outputs.argmax(axis=1).tolist()
@@ -106,19 +106,19 @@ def test_bits_that_differ_are_counted(tpulite):
         (("none.npz",), "none.npz: no such file or data set"),
         (("text.npz",), "text.npz is not a .npy file"),
         (("other.npz",), "other.npz must hold 'x' and 'y' or "),
-        (("small.npz",), "small.npz: Pictures must be 16x16x1 for input "),
+        (("small.npz",), "small.npz: images must be 16x16x1 for input "),
         (("few.npz",), "few.npz must hold 24 integers, a class for each image"),
         (("wrong.npz",), "wrong.npz: classes must be from 0 to 9, not 10"),
-        (("bare.npz",), "bare.npz has no classes: give them by --labels"),
+        (("bare.npz",), "bare.npz has no classes: give them with --labels"),
         (("bare.npz", "--labels", "text.npz"), "text.npz must be a .npy file"),
         (("set.npz", "--labels", "labels.csv"), "set.npz has classes, 'y'"),
         (("folder",), "folder has 1 folders, and the network 10 classes"),
         (("folder", "--labels", "labels.csv"), "labels.csv, line 2: there is no folder/none.png"),
         (("folder", "--labels", "no.csv"), "no.csv, line 1: there is no folder/none.png"),
-        (("folder/a",), "folder/a holds no pictures"),
+        (("folder/a",), "folder/a holds no images"),
         (("set.npz", "--device", "none"), "none: no such device"),
         (("set.npz", "--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),
-        (("set.npz", "--oracle", "ort"), "Oracle ort runs onnx files"),
+        (("set.npz", "--oracle", "ort"), "--oracle ort runs onnx files"),
     ],
 )
 def test_bad_input_is_told_in_a_line(tpulite, tmp_path, words, message):
@@ -156,5 +156,5 @@ def test_images_are_rows_of_a_batch_that_the_file_fixes(tpulite, tmp_path):
     words = ("evaluate", path, "--data", DIGITS, "--limit", 20, "--workers", 1, "--oracle", "ort")
     code, out, err = tpulite(*words)
     assert (code, err) == (0, "")
-    assert f"accuracy {right / 20:.2%}: {right} of 20" in out
+    assert f"accuracy: {right / 20:.2%} of 20 images" in out
     assert "outputs of 20 of 20 images are equal to the bit" in out

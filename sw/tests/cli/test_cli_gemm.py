@@ -15,7 +15,7 @@ def test_both_orders_are_shown_beside_panels_and_tiles(tpulite):
     assert "B by columns panels: 1 of 4, 1 of 1 100 320" in rows
     assert "B tiles: 2 x 1 of 16x16 512" in rows
     assert [row.split()[0] for row in rows[-3:]] == ["fast", "document", "device:"]
-    assert rows[-1] == "device: golden; every sum equals that of numpy's A @ B"
+    assert rows[-1] == "device: golden; every element equals numpy's A @ B"
 
 
 def test_one_order_has_its_figures_and_pictures(tpulite, tmp_path):
@@ -35,7 +35,7 @@ def test_one_order_has_its_figures_and_pictures(tpulite, tmp_path):
 def test_what_is_no_size_is_refused(tpulite, tmp_path, size):
     code, out, err = tpulite("gemm", size, "--panels", "p.svg")
     assert (code, out) == (2, "")
-    assert err == f"tpulite: {size!r} is no size: it must be MxKxN, like 25x64x49\n"
+    assert err == f"tpulite: {size!r} is not a size: it must be MxKxN, like 25x64x49\n"
     assert not (tmp_path / "p.svg").exists()
 
 
@@ -44,6 +44,6 @@ def test_what_is_too_large_is_named(tpulite, size):
     assert tpulite("gemm", size) == (
         2,
         "",
-        f"tpulite: {size} is too large: a matrix can have 16,777,216 elements here; give smaller "
+        f"tpulite: {size} is too large: a matrix may have 16,777,216 elements; give smaller "
         "extents, like 256x256x256\n",
     )

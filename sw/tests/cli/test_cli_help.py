@@ -93,7 +93,7 @@ def test_unknown_words_are_answered_with_the_nearest(tpulite):
         (("--hlep",), "--hlep: no such option (did you mean --help?)"),
         (
             ("compile", "x", "--optimize", "latncy"),
-            "--optimize: latncy is none of latency, memory (did you mean latency?)",
+            "--optimize: latncy is not one of latency, memory (did you mean latency?)",
         ),
         (("zoo", "fetch"), "NAMES is missing: see tpulite zoo fetch --help"),
     ):

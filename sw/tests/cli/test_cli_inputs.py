@@ -37,8 +37,8 @@ def test_a_folder_of_pictures_is_classified(tpulite, tmp_path, digits):
     expected = Model.load(CNN_DIGITS).reference(values)["dense"]
     np.testing.assert_array_equal(np.load("y.npy"), expected)
     lines = out.splitlines()
-    assert lines[0].startswith("each picture as a whole becomes 16x16 gray (bilinear), black ")
-    assert lines[1] == "00.png" and "and 2 more, which --output and --json write" in lines
+    assert lines[0].startswith("images resized to 16x16 gray (bilinear), pixel range ")
+    assert lines[1] == "00.png" and "... and 2 more: --output and --json write all" in lines
     first = expected[0].reshape(-1)
     order = np.argsort(-first.astype(int), kind="stable")[:5]
     assert [line.split()[1] for line in lines[2:7]] == [names[i] for i in order]
@@ -63,10 +63,10 @@ def test_floats_are_quantized_and_integers_must_fit(tpulite, digits):
         words = ("run", CNN_DIGITS, "--input", name, "--labels", "labels.npy")
         code, out, err = tpulite(*words, "--output", "y.npy")
         assert (code, err) == (0, "") and f"{name}[3]\n  dense: int8 [1, 10]: " in out
-        assert out.splitlines()[-1].startswith("accuracy ")
+        assert out.splitlines()[-1].startswith("accuracy: ")
         answers.append((out.splitlines()[0], np.load("y.npy")))
     assert answers[0][0].startswith("float.npy: float64 quantized as input 'image': int8, scale ")
-    assert answers[1][0] == "wide.npy: int64 taken as int8"
+    assert answers[1][0] == "wide.npy: int64 converted to int8"
     np.testing.assert_array_equal(answers[0][1], answers[1][1])
 
 
@@ -79,15 +79,18 @@ def test_bad_inputs_are_one_line(tpulite, tmp_path, digits):
     np.save("nan.npy", np.full(values.shape, np.nan))
     np.save("words.npy", np.array(["a"]))
     for words, message in (
-        (("bad.png",), "bad.png is not a whole PNG, JPEG or BMP file: "),
+        (("bad.png",), "bad.png is not a complete PNG, JPEG or BMP file: "),
         (("none.png",), "none.png: no such file or data set"),
-        (("empty",), "empty holds no inputs: no file with one of the suffixes .png, "),
+        (("empty",), "empty has no files with a suffix of .png, "),
         (("pixels.npy",), "pixels.npy: input 'image' is int8, -128 to 127, and the values (int64)"),
-        (("nan.npy",), "nan.npy: input 'image' is int8, and the values are float64: not all are"),
-        (("words.npy",), "words.npy: input 'image' takes numbers, not <U1"),
+        (
+            ("nan.npy",),
+            "nan.npy: input 'image' is int8, and the values are float64: they include NaN",
+        ),
+        (("words.npy",), "words.npy: input 'image' must be numbers, not <U1"),
         (("digits", "--labels", "two.txt"), "two.txt has 2 names, and the network 10 classes"),
-        (("digits", "--labels", "bad.png"), "bad.png is no text with a name a line, nor a .npy"),
-        (("digits", "--pixels", "1"), "--pixels: 1 is not LOW:HIGH"),
+        (("digits", "--labels", "bad.png"), "bad.png is not a text file with a name per line"),
+        (("digits", "--pixels", "1"), "--pixels: 1 is not a range LOW:HIGH"),
     ):
         code, out, err = tpulite("run", CNN_DIGITS, "--input", *words)
         assert (code, out) == (2, "") and err.startswith(f"tpulite: {message}"), err

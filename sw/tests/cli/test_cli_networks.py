@@ -36,7 +36,7 @@ def test_inspect_lists_operators_and_the_hosts_share(tpulite, tmp_path):
     code, out, err = tpulite(*words, "--exact", "tflm")
     assert (code, err) == (0, "")
     assert "DEPTHWISE_CONV_2D" in out and "1x8x8x32" in out
-    assert out.splitlines()[-1] == "bits of tflm; host: nothing, 0.0% of 397,952 MACs"
+    assert out.splitlines()[-1] == "numerics: tflm; all operators run on the machine (397,952 MACs)"
     record = json.loads((tmp_path / "out.json").read_text())
     assert record["exactness"] == "tflm"
     assert [x["where"] for x in record["operators"]] == [
@@ -67,7 +67,7 @@ def test_a_network_runs_with_its_accuracy(tpulite, tmp_path, digits):
     expected = Model.load(CNN_DIGITS).reference(images)["dense"]
     np.testing.assert_array_equal(np.load("y.npy"), expected)
     accuracy = test.accuracy(expected)
-    assert out.splitlines()[-1] == f"accuracy {accuracy:.2%} of {COUNT} inputs"
+    assert out.splitlines()[-1] == f"accuracy: {accuracy:.2%} of {COUNT} inputs"
     record = json.loads((tmp_path / "out.json").read_text())
     assert record["accuracy"] == accuracy and record["inputs"] == COUNT
     program = Model.load(CNN_DIGITS).compile().programs[0]
@@ -75,7 +75,7 @@ def test_a_network_runs_with_its_accuracy(tpulite, tmp_path, digits):
     assert (record["macs"], record["host_macs"]) == (397_952, 0)
     assert (record["cycles"], record["cycles_of"]) == ([cycles] * COUNT, "cycle model")
     assert out.splitlines()[-2].startswith(
-        f"{COUNT} inputs on golden; by the cycle model {cycles:,} cycles each"
+        f"{COUNT} inputs on golden: {cycles:,} cycles each by the cycle model"
     )
 
     assert tpulite(*words, "--limit", 3)[1].endswith(" of 3 inputs\n")
@@ -86,7 +86,9 @@ def test_a_compiled_network_runs_the_same(tpulite, tmp_path, digits):
     shutil.copy(CNN_DIGITS, tmp_path / "net.tflite")
     code, out, err = tpulite("compile", "net.tflite", "--exact", "litert-opt")
     assert (code, err) == (0, "")
-    assert out.startswith("net.tpulite: ") and "379,480 MACs" in out and "bits of litert-opt" in out
+    assert (
+        out.startswith("net.tpulite: ") and "379,480 MACs" in out and "numerics: litert-opt" in out
+    )
     assert tpulite("run", "net.tpulite", "--input", "x.npy", "--output", "y.npy")[0] == 0
     expected = Model.load(CNN_DIGITS, exact="litert-opt").reference(digits[0])["dense"]
     np.testing.assert_array_equal(np.load("y.npy"), expected)
@@ -111,7 +113,7 @@ def test_cycles_are_told(tpulite, tmp_path, monkeypatch):
     monkeypatch.setattr("tpulite.runtime.device._installed", lambda: {"clock": entry})
     code, out, _ = tpulite("run", CNN_DIGITS, "--device", "clock", "--json", "out.json")
     assert code == 0
-    assert out.splitlines()[-1] == "1 input on clock: 3,000 cycles each (limit 1,576)"
+    assert out.splitlines()[-1] == "1 input on clock: 3,000 cycles each (lower bound 1,576)"
     assert json.loads((tmp_path / "out.json").read_text())["cycles"] == [3000]
 
 
@@ -172,7 +174,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
     unsupported(tmp_path)
     code, out, _ = tpulite("inspect", "odd.tflite")
     assert code == 1
-    assert "CUSTOM Teleport" in out and "nothing can run it: odd: 'custom_0' (CUSTOM" in out
+    assert "CUSTOM Teleport" in out and "the network cannot run: odd: 'custom_0' (CUSTOM" in out
     for words in (("compile", "odd.tflite"), ("run", "odd.tflite", "--host-fallback")):
         code, _, err = tpulite(*words)
         assert code == 2 and len(err.splitlines()) == 1
@@ -186,34 +188,37 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("inspect", "none.tflite"), "none.tflite: no such file or zoo network"),
         (("inspect", "cut.tflite"), "cut.tflite: "),
         (("compile", "cut.tflite"), "cut.tflite: "),
-        (("compile", CNN_DIGITS, "--exact", "mine"), "--exact: mine is none of litert-ref, "),
+        (("compile", CNN_DIGITS, "--exact", "mine"), "--exact: mine is not one of litert-ref, "),
         (("compile", CNN_DIGITS, "-o", "none/out"), "No such file or directory"),
-        (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "--calibrate is for ONNX files"),
+        (("compile", CNN_DIGITS, "--calibrate", "x.npy"), "--calibrate needs a float ONNX file"),
         (("run", "cut.tflite"), "cut.tflite: "),
         (("run", CNN_DIGITS, "--input", "labels.npy"), "labels.npy: Input 'image' must have shape"),
         (("run", CNN_DIGITS, "--input", "none.npy"), "none.npy: no such file"),
         (("run", CNN_DIGITS, "--labels", "labels.npy"), "--labels needs --input"),
-        ((*RUN, "--labels", "images.npy"), "images.npy must hold 20 integers, one for each input"),
-        ((*RUN, "--labels", "few.npy"), "few.npy must hold 20 integers, one for each input, not"),
+        ((*RUN, "--labels", "images.npy"), "images.npy must hold 20 integers, one per input"),
+        ((*RUN, "--labels", "few.npy"), "few.npy must hold 20 integers, one per input, not"),
         ((*RUN, "--labels", "negative.npy"), "negative.npy: labels must be from 0 to 9, not -1"),
         (("run", CNN_DIGITS, "--input", "text.npy"), "text.npy is not a .npy file: it does not"),
-        (("run", CNN_DIGITS, "--input", "cut.npy"), "cut.npy is not a whole .npy file"),
+        (("run", CNN_DIGITS, "--input", "cut.npy"), "cut.npy is not a complete .npy file"),
         (("run", CNN_DIGITS, "--output", "none/y.npy"), "tpulite: none: No such file or directory"),
-        (("run", CNN_DIGITS, "--json", "/dev/null"), "/dev/null is no ordinary file"),
+        (("run", CNN_DIGITS, "--json", "/dev/null"), "/dev/null is not a regular file"),
         (("run", CNN_DIGITS, "--json", "."), "tpulite: .: Is a directory"),
         (("run", CNN_DIGITS, "--csv", "out.csv", "--output", "y.npy"), "the device has no clock"),
         (("run", CNN_DIGITS, "--seed", "-1"), "--seed: -1 is not in the range"),
-        (("run", CNN_DIGITS, "--csv", "out.csv"), "the device has no clock or keeps no trace"),
+        (("run", CNN_DIGITS, "--csv", "out.csv"), "the device has no clock, or records no trace"),
         (("run", CNN_DIGITS, "--limit", "0"), "0 is not in the range"),
         (("run", CNN_DIGITS, "--device", "abacus"), "abacus: no such device"),
         (("run", "net.tpulite", "--exact", "ort"), "net.tpulite is compiled"),
-        (("run", "net.tpulite", "--config", "8x8"), "net.tpulite is compiled: it runs on the"),
-        (("compare", "net.tpulite", "--oracle", "litert-ref"), "net.tpulite is compiled, and lit"),
+        (("run", "net.tpulite", "--config", "8x8"), "net.tpulite is compiled for another"),
+        (
+            ("compare", "net.tpulite", "--oracle", "litert-ref"),
+            "net.tpulite is compiled: --oracle lit",
+        ),
         (("compile", "net.tpulite", "-o", "net.tpulite"), "net.tpulite is the network itself"),
-        (("inspect", "text.npy"), "text.npy: this is no TFLite file, and as an ONNX file: "),
+        (("inspect", "text.npy"), "text.npy: this is not a TFLite file; as an ONNX file: "),
         (("run", "cut.tpulite"), "not a tpulite program file"),
-        (("compare", CNN_DIGITS, "--oracle", "abacus"), "--oracle: abacus is none of"),
-        (("compare", CNN_DIGITS, "--oracle", "ort"), "Oracle ort runs onnx files"),
+        (("compare", CNN_DIGITS, "--oracle", "abacus"), "--oracle: abacus is not one of"),
+        (("compare", CNN_DIGITS, "--oracle", "ort"), "--oracle ort runs onnx files"),
         (("zoo", "fetch", "alexnet"), "alexnet: no such zoo network; see tpulite zoo list"),
         (("zoo",), "Missing command"),
         (("zoo", "fetch"), "NAMES is missing"),
@@ -252,15 +257,20 @@ def test_several_inputs_are_given_by_name(tpulite, tmp_path):
     np.testing.assert_array_equal(np.load("y.npy"), x + 3)
     np.save("x.npy", x)
     code, _, err = tpulite("run", "two.tflite", "--input", "x.npy")
-    assert (code, err) == (2, "tpulite: x.npy: There are several inputs, ['t0', 't1']: name them\n")
+    assert (code, err) == (
+        2,
+        "tpulite: x.npy: there are several inputs, ['t0', 't1']: give them by name\n",
+    )
 
 
 def test_compiled_networks_are_shown(tpulite):
     tpulite("compile", CNN_DIGITS, "--exact", "tflm")
     code, out, _ = tpulite("inspect", "cnn_digits.tpulite")
-    assert code == 0 and out.endswith("bits of tflm; host: nothing, 0.0% of 397,952 MACs\n")
+    assert code == 0 and out.endswith(
+        "numerics: tflm; all operators run on the machine (397,952 MACs)\n"
+    )
     code, out, _ = tpulite("info", "cnn_digits.tpulite")
-    assert code == 0 and out.startswith("network cnn_digits: bits of tflm; host: nothing")
+    assert code == 0 and out.startswith("network cnn_digits\n  numerics: tflm; all operators run")
     assert "input image: int8 [1, 16, 16, 1]" in out and "  layer conv_2d_4: 16 x 288 x 60" in out
     code, out, _ = tpulite("disasm", "cnn_digits.tpulite")
     assert code == 0 and "LOAD" in out.splitlines()[0]
@@ -271,7 +281,7 @@ def test_networks_are_known_by_content_and_by_their_name_in_the_zoo(tpulite, tmp
     assert tpulite("run", "net")[0] == 0
     monkeypatch.setattr("tpulite.zoo.fetch", lambda name: CNN_DIGITS)
     code, out, _ = tpulite("inspect", "resnet8")
-    assert code == 0 and "0.0% of 397,952 MACs" in out
+    assert code == 0 and "all operators run on the machine (397,952 MACs)" in out
 
 
 def residual(tmp_path):
@@ -288,18 +298,22 @@ def residual(tmp_path):
 def test_refusals_tell_ways_out(tpulite, tmp_path):
     residual(tmp_path)
     code, _, err = tpulite("compile", "net.onnx", "--strict")
-    assert code == 2 and err.endswith("; --calibrate SAMPLES.npy quantizes a network of floats\n")
+    assert code == 2 and err.endswith(
+        "; this is a float network: --calibrate SAMPLES.npy quantizes it\n"
+    )
     words = ("net.onnx", "--calibrate", "x.npy")
     code, _, err = tpulite("compile", *words, "--strict")
     ways = (
-        "--exact litert-ref runs it on the machine, with that library's bits; "
-        "without --strict the host computes them"
+        "--exact litert-ref runs them on the machine, with LiteRT's numerics; "
+        "without --strict they run on the CPU"
     )
-    culprit = "node 'sum' (QLinearAdd), tensor 'add1_QuantizeLinear_Output': add of ONNX Runtime is"
+    culprit = (
+        "node 'sum' (QLinearAdd), tensor 'add1_QuantizeLinear_Output': ONNX Runtime computes add"
+    )
     assert code == 2 and culprit in err
     assert err.endswith(f"; {ways}\n") and len(err.splitlines()) == 1
     code, out, _ = tpulite("inspect", *words, "--json", "out.json")
-    assert code == 0 and out.endswith(f"\n--strict refuses sum; {ways}\n")
+    assert code == 0 and out.endswith(f"\ncompile --strict refuses sum; {ways}\n")
     assert json.loads((tmp_path / "out.json").read_text())["refused"] == ["sum"]
     for option in (("--exact", "litert-ref"), ("--host-fallback",), ()):
         assert tpulite("run", *words, *option)[0] == 0
@@ -309,7 +323,7 @@ def test_it_is_told_if_nothing_ran_on_the_machine(tpulite, tmp_path):
     residual(tmp_path)
     code, out, _ = tpulite("run", "net.onnx", "--limit", 2)
     assert code == 0
-    assert out.splitlines()[-1] == "2 inputs on the host: nothing ran on golden"
+    assert out.splitlines()[-1] == "2 inputs on the CPU: nothing ran on golden"
 
 
 def test_graphs_of_the_package_are_networks():

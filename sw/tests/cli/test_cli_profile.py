@@ -23,7 +23,7 @@ def test_a_profile_fits_80_columns(tpulite, monkeypatch):
     layers = Model.load(CNN_DIGITS).compile().programs[0].layers
     assert all(any(line.startswith(layer.name[:18]) for line in lines) for layer in layers)
     (total,) = [line.split()[1] for line in lines if line.startswith("total")]
-    assert lines[-1].startswith(f"cycle model: {total} cycles an inference; at 50 MHz 0.0")
+    assert lines[-1].startswith(f"cycle model: {total} cycles per inference; at 50 MHz: 0.0")
 
 
 def test_a_profile_is_written_for_programs(tpulite):
@@ -74,7 +74,7 @@ def test_a_missing_extra_is_told_before_work_begins(tpulite, tmp_path, monkeypat
     ("words", "message"),
     [
         (("no.tflite",), "no.tflite: "),
-        ((CNN_DIGITS, "--device", "golden"), "golden has no clock or keeps no trace"),
+        ((CNN_DIGITS, "--device", "golden"), "golden has no clock, or records no trace"),
         ((CNN_DIGITS, "--device", "gpu"), "gpu: no such device"),
         ((CNN_DIGITS, "--mhz", 0), "--mhz: "),
         ((CNN_DIGITS, "--json", "-", "--csv", "-"), "--json - and --csv - cannot be used together"),

@@ -59,7 +59,7 @@ def test_the_table_fits_80_columns(tpulite, files, monkeypatch):
     table = rows[: next(i for i, row in enumerate(rows) if row.startswith("q.onnx: "))]
     assert table
     assert max(map(len, table)) <= 80
-    assert "top-1 agrees with the floats in 1" in out
+    assert "top-1 agreement with the float network: 1" in out
     assert "--exact litert-ref runs them on the machine" in out
 
 
@@ -78,7 +78,7 @@ def test_a_folder_of_pictures_and_arrays_calibrates(tpulite, files):
     ("arguments", "said"),
     [
         (("net.onnx", "--calibrate", "net.onnx"), "net.onnx is not a .npy file"),
-        (("x.npy", "--calibrate", "x.npy"), "Not an ONNX file"),
+        (("x.npy", "--calibrate", "x.npy"), "not an ONNX file"),
         (("net.onnx", "--calibrate", "x.npy", "-o", "net.onnx"), "net.onnx is the network itself"),
         (("net.int8.onnx", "--calibrate", "x.npy"), "net.int8.onnx: no such file or zoo network"),
     ],

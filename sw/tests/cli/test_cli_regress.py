@@ -97,8 +97,8 @@ def test_jobs_of_the_package_run_in_processes(tpulite):
     ("words", "message"),
     [
         (("--jobs", "joy"), "joy: no such job; choose from random-graphs, "),
-        (("--seeds", "a..b"), "Seeds must be FIRST..LAST or one number, not 'a..b'"),
-        (("--seeds", "5..4"), "--seeds 5..4 has none"),
+        (("--seeds", "a..b"), "--seeds 'a..b': must be FIRST..LAST or one number"),
+        (("--seeds", "5..4"), "--seeds 5..4: the last seed is smaller"),
         (("--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),
     ],
 )

@@ -67,10 +67,10 @@ def test_states_are_listed(tpulite, stream):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("run", "{net}", "--batch", "4"), "net keeps states from run to run: a run takes one"),
-        (("run", "{net}", "--state", "y"), "'y' must be as in h_next=h: an output, and its input"),
-        (("inspect", "{net}", "--state", "t=t3"), "net.tflite: there is no output 't' that could"),
-        (("run", CNN_DIGITS, "--reset"), "--reset: cnn_digits has no states"),
+        (("run", "{net}", "--batch", "4"), "net keeps states between runs: --batch must be 1"),
+        (("run", "{net}", "--state", "y"), "'y' must be OUTPUT=INPUT, like h_next=h"),
+        (("inspect", "{net}", "--state", "t=t3"), "net.tflite: there is no output 't' to use"),
+        (("run", CNN_DIGITS, "--reset"), "cnn_digits has no states: leave out --reset"),
     ],
 )
 def test_bad_states_are_one_line(tpulite, stream, words, message):

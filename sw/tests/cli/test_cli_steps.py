@@ -52,7 +52,7 @@ def test_every_matrix_of_the_document_is_computed_by_the_machine(tpulite, monkey
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = tpulite(*WORDS, "--steps", "steps.npz", "--effort", 0)
     assert (code, err) == (0, "") and max(map(len, out.splitlines()[-15:])) <= 80
-    assert "11 steps on golden: every element is that of numpy; K is the output" in out
+    assert "11 steps on golden: every element equals numpy's; K is the output" in out
     images = DigitsTest.load().images[:COUNT]
     wanted = by_the_document(images)
     with np.load("steps.npz") as file:
@@ -85,7 +85,7 @@ def test_a_machine_that_errs_is_told(tpulite, monkeypatch):
 
     monkeypatch.setattr(GoldenDevice, "read", damaged)
     code, _, err = tpulite("run", "mlp_digits", "--steps", "--effort", 0)
-    assert code == 2 and err.startswith("tpulite: Steps A, ") and err.endswith("on golden\n")
+    assert code == 2 and err.startswith("tpulite: steps A, ") and err.endswith("on golden\n")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_matrix_that_the_file_fixes_has_its_rows_shown(tpulite):
     words = ("fixed.onnx", "--input", "x.npy", "--classes", 10, "--effort", 0)
     code, out, _ = tpulite("run", *words, "--steps", "steps.npz")
     wanted = by_the_document(np.load("x.npy"))
-    assert code == 0 and "11 steps on golden: every element is that of numpy; K is" in out
+    assert code == 0 and "11 steps on golden: every element equals numpy's; K is" in out
     with np.load("steps.npz") as file:
         assert file["x"].shape == (COUNT, 256)
         for name, values in wanted.items():

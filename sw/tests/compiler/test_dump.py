@@ -86,7 +86,7 @@ def test_groups_have_the_rows_of_their_slices(layers):
         assert found == [f"{number:,}" for number in expected]
 
     halos = stage_text((Group(range(5), slices=4), *groups[1:]), about(layers))
-    assert "halos are computed again" in halos
+    assert "halos are recomputed" in halos
     line = next(line.split() for line in halos.splitlines() if " stem " in line)
     assert line[:3] == ["3", "stem", "8"] and int(line[3]) > 0
 
@@ -131,7 +131,7 @@ def test_live_ranges_are_those_of_the_document():
 
 def test_sliced_groups_keep_weights_to_the_end_and_show_the_rows_that_repeat():
     lines = live_table(1024)
-    assert "slices in N: 1, H: 2; halos are computed again" in map(" ".join, lines)
+    assert "slices in N: 1, H: 2; halos are recomputed" in map(" ".join, lines)
     for name, again, *slices in (
         ("8", "0", "[0,20)", "[20,40)"),
         ("6", "0", "[0,20)", "[20,40)"),

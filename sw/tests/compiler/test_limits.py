@@ -76,5 +76,5 @@ def test_images_whose_vectors_part_never_leave_the_buffer():
 def test_kernels_wider_than_the_buffer_are_refused_at_once():
     builder = GraphBuilder((3, 4000, 16))
     builder.conv("x", 16, 3, dilation=(1, 999), padding=(1, 999, 1, 999))
-    with pytest.raises(ValueError, match=r"even its smallest part needs 2021 rows \(32336 bytes\)"):
+    with pytest.raises(ValueError, match=r"even its smallest tile needs 2021 rows \(32336 bytes\)"):
         compile_layers(builder.graph(), CONFIG, Options())

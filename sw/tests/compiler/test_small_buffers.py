@@ -192,7 +192,7 @@ def test_what_cannot_fit_is_told_with_all_that_is_needed():
     table = network("table")
     message = (
         r"^Network 'table' does not fit the unified buffer of 64 rows \(256 bytes\), even cut into "
-        r"slices: layer 'layer': even its smallest part needs 68 rows \(272 bytes\) at one time: "
+        r"slices: layer 'layer': even its smallest tile needs 68 rows \(272 bytes\) at the peak: "
         r"4 for 'x, rows 0 to 0', 64 for 'table of layer'$"
     )
     with pytest.raises(ValueError, match=message):

@@ -52,5 +52,5 @@ def test_it_takes_nine_cycles_a_vector():
 
 
 def test_a_machine_without_softmax_refuses():
-    with pytest.raises(ValueError, match=r"^Layer 'y': the machine has no softmax$"):
+    with pytest.raises(ValueError, match=r"^Layer 'y': this configuration has no softmax$"):
         compile_layers(network((1, 4, 8)), Config(softmax=False))

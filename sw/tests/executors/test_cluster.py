@@ -85,7 +85,7 @@ def test_what_does_not_suit_is_told_before_any_work(cluster, monkeypatch):
 
     def lacks() -> str:
         if os.getpid() != here:
-            raise ValueError("Oracle ort needs: pip install 'tpulite[onnx]'")
+            raise ValueError("--oracle ort needs: pip install 'tpulite[onnx]'")
         return ""
 
     def entered(identity) -> str:
@@ -98,14 +98,14 @@ def test_what_does_not_suit_is_told_before_any_work(cluster, monkeypatch):
 
     worker = r"tcp://127\.0\.0\.1:\d+"
     assert re.fullmatch(
-        rf"{worker}: Oracle ort needs: pip install 'tpulite\[onnx\]'", entered(lacks)
+        rf"{worker}: --oracle ort needs: pip install 'tpulite\[onnx\]'", entered(lacks)
     )
     told = entered(lambda: str(os.getpid()))
-    assert re.fullmatch(rf"{worker} has another version of tpulite", told)
+    assert re.fullmatch(rf"{worker} has a different version of tpulite", told)
     found = distributed.versions.get_versions()
     found["packages"]["distributed"] = "1.2"
     monkeypatch.setattr(distributed.versions, "get_versions", lambda **_: found)
-    told = f"The scheduler at {address} has distributed {distributed.__version__}, and we have 1.2"
+    told = f"The scheduler at {address} has distributed {distributed.__version__}, not 1.2"
     assert entered(lacks) == told
 
 
@@ -128,7 +128,7 @@ def test_tasks_are_asked_for_as_they_are_needed(cluster):
 def test_a_scheduler_that_is_not_there_is_told(tpulite):
     code, out, err = tpulite(*STUDY, "-", "--scheduler", "tcp://127.0.0.1:9")
     assert (code, out) == (2, "") and err.count("\n") == 1
-    assert err.startswith("tpulite: There is no scheduler at tcp://127.0.0.1:9: ")
+    assert err.startswith("tpulite: no scheduler answers at tcp://127.0.0.1:9: ")
 
 
 @pytest.mark.parametrize("address", ["nonsense://x", "tcp://host", "tcp://host:x", "host:8786"])

@@ -58,9 +58,9 @@ def test_it_is_said_how_far_limits_are_away():
         "No machine runs a and b within the limits; 8x8 with 8 KiB, ub_banks=8 takes "
         "120,000 cycles, 1.6 ms at 50 MHz"
     )
-    assert answer([REFUSED], Limits()) == "No machine runs all networks"
+    assert answer([REFUSED], Limits()) == "no configuration runs all networks"
 
 
 def test_a_time_needs_a_clock():
-    with pytest.raises(ValueError, match="--max-ms needs a clock"):
+    with pytest.raises(ValueError, match="--max-ms needs a clock frequency"):
         Limits(max_ms=1)

@@ -66,7 +66,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
         ({"classes": 1.5}, "classes must be one integer, not float64 []"),
         ({"b2": None}, "b2 is missing: each layer has W, b and scale"),
         ({"W4": W2}, "W3 is missing: each layer has W, b and scale"),
-        ({"weights": W2}, "'weights' is no array of a network, which holds W1, b1, scale1, W2,"),
+        ({"weights": W2}, "unknown array 'weights'; a network holds W1, b1, scale1, W2,"),
     ],
 )
 def test_a_wrong_array_is_named(changes, message):
@@ -95,13 +95,13 @@ def test_a_factor_of_float64_is_rounded_to_float32():
 @pytest.mark.parametrize("data", [b"W1 = 1, 2, 3", npz()])
 def test_a_npz_file_without_arrays_is_said_to_be_none(tmp_path, data):
     (tmp_path / "text.npz").write_bytes(data)
-    message = r"text\.npz: this is no \.npz archive of arrays, as numpy\.savez writes it$"
+    message = r"text\.npz: this is not an \.npz archive of numpy\.savez$"
     with pytest.raises(ValueError, match=message):
         load_graph(tmp_path / "text.npz")
 
 
 def test_lists_have_one_length_and_at_least_one_layer():
-    with pytest.raises(ValueError, match="there are 2 weights, 1 biases and 2 scales"):
+    with pytest.raises(ValueError, match="not 2 weights, 1 biases and 2 scales"):
         dense_chain([W1, W2], [B1], [1.0, 1.0])
     with pytest.raises(ValueError, match="there is no W1"):
         dense_chain([], [], [])

@@ -50,7 +50,7 @@ def test_an_archive_must_hold_one_network(tmp_path, count):
 
 def test_an_archive_must_hold_a_network_of_the_right_format(tmp_path):
     path = archive(tmp_path / "a.zip", a__tflite=b"something else")
-    with pytest.raises(ValueError, match=r"a\.zip: the file in the archive is no TFLite file$"):
+    with pytest.raises(ValueError, match=r"a\.zip: the file in the archive is not a TFLite file$"):
         load_graph(path)
 
 

@@ -296,6 +296,6 @@ def test_forms_that_graphs_lack_are_named():
     y = b.node("Pad", y, np.array([0, 0, 1, 1, 0, 0, -1, -1]), mode="reflect")
     graph = load_onnx(b.build(y), "net")
     assert [(n.op, n["reason"], n.source) for n in graph.nodes] == [
-        ("unsupported", "pooling with gaps", "MaxPool"),
-        ("unsupported", "mode reflect, or negative padding", "Pad"),
+        ("unsupported", "it pools with dilations", "MaxPool"),
+        ("unsupported", "its mode is reflect, or its padding negative", "Pad"),
     ]

@@ -83,10 +83,10 @@ def test_outputs_that_are_states_are_outputs_only_if_there_is_no_other():
 @pytest.mark.parametrize(
     ("states", "message"),
     [
-        (("y0=held",), "y0: no such output that could be a state; choose from "),
-        (("{last}=hold",), r"hold: no such input that could be a state \(did you mean held\?\)"),
+        (("y0=held",), "y0: no such output to use as a state; choose from "),
+        (("{last}=hold",), r"hold: no such input to use as a state \(did you mean held\?\)"),
         (("{y}=held",), r"is float32 \[1, 6, 1, 4\], and input 'held' is float32 \[1, 8, 2, 4\]"),
-        (("{last}=held", "{last}=held"), "input 'held' can be one state, not two"),
+        (("{last}=held", "{last}=held"), "input 'held' is given two states"),
     ],
 )
 def test_what_cannot_be_a_state_is_refused(states, message, tmp_path):

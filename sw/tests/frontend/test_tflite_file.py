@@ -201,9 +201,9 @@ def unsupported_type(b, x):
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (unsupported_activation, "fused activation 4 of the schema"),
-        (unsupported_computed_axes, "axes that are not constant"),
-        (unsupported_type, "tensor 't1' has a type or form that numpy lacks"),
+        (unsupported_activation, "unknown fused activation 4"),
+        (unsupported_computed_axes, "its axes are not constant"),
+        (unsupported_type, "tensor 't1' has a type or layout that numpy does not support"),
     ],
 )
 def test_forms_that_graphs_cannot_express_give_a_reason(build, reason):

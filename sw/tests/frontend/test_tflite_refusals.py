@@ -94,7 +94,7 @@ CASES = {
     ),
     "buffer that is not there": (
         lambda b, t: setattr(t[1], "buffer", 9),
-        "the file is corrupt: tensor 1 cannot be read: it has buffer 9 of 3",
+        "the file is corrupt: tensor 1 cannot be read: buffer 9 is used, and the file has 3",
     ),
     "tensor that is not there": (
         lambda b, t: b._operators[0].inputs.__setitem__(1, 44),
@@ -110,7 +110,8 @@ CASES = {
     ),
     "operator code that is not there": (
         lambda b, t: setattr(b._operators[0], "opcodeIndex", 3),
-        "the file is corrupt: operator 0 cannot be read: it has code 3 of 1",
+        "the file is corrupt: operator 0 cannot be read: operator code 3 is used, and the file "
+        "has 1",
     ),
     "no weights": (
         lambda b, t: b._operators[0].__dict__.update(inputs=[0]),
@@ -186,7 +187,9 @@ def test_weights_with_scales_of_another_axis_are_the_librarys():
 
 
 def test_refuses_what_is_no_tflite_file():
-    with pytest.raises(ValueError, match=r"^this is no TFLite file: bytes 4 to 7 are b'efgh', not"):
+    with pytest.raises(
+        ValueError, match=r"^this is not a TFLite file: bytes 4 to 7 are b'efgh', not"
+    ):
         load_tflite(b"abcdefghijkl")
 
 

@@ -148,5 +148,5 @@ def test_what_a_library_gives_has_a_name(tmp_path):
 def test_pictures_of_many_pixels_are_refused(size, tmp_path):
     path = tmp_path / "x.png"
     Image.new("1", size).save(path)
-    with pytest.raises(ValueError, match=r"x.png is not a whole PNG.*pixels"):
+    with pytest.raises(ValueError, match=r"x.png is not a complete PNG.*pixels"):
         load_picture(path, load_graph(CNN_DIGITS), Exactness.ORT)

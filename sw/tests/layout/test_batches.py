@@ -81,7 +81,7 @@ def test_wrong_batches_are_refused():
         replace(spec, batch=0)
     packed_rows = replace(spec, m=2, packed_rows=PackedRows(1, 0, 0))
     with pytest.raises(
-        ValueError, match=r"^Tensor 'x' lies there as packed rows, and cannot be read"
+        ValueError, match=r"^Tensor 'x' is stored as packed rows, and cannot be read"
     ):
         unpack_activations(np.zeros(64, np.uint8), packed_rows, Config())
 

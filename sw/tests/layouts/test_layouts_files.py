@@ -55,7 +55,7 @@ def test_layouts_are_offered_by_the_package():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "its format is not version 1 of tpulite-layout"),
+        ({"version": 2}, "its format is not tpulite-layout version 1"),
         ({"layers": None}, "'NoneType' object is not iterable"),
         ({"machine": {}}, "it has no 'lanes'"),
         ({"machine": {"lanes": 0, "ic_parallel": 1, "eu_num": 1}}, "lanes must be at least 1"),
@@ -66,7 +66,7 @@ def test_foreign_manifests_are_refused(folder, change, message):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(ValueError, match=message) as error:
         layouts.read(folder)
-    assert str(error.value).startswith(f"{path} is no manifest of a layout: ")
+    assert str(error.value).startswith(f"{path} is not a layout manifest: ")
 
 
 def test_damaged_bytes_are_refused(folder):

@@ -58,11 +58,11 @@ def test_an_image_larger_than_a_kernel_becomes_one_pixel():
 
 
 def test_a_reshape_that_parts_channels_is_refused_at_the_ends():
-    with pytest.raises(ValueError, match="it turns pixels of 3 channels into pixels of 390"):
+    with pytest.raises(ValueError, match="it reshapes 3 channels to 390"):
         lower_graph(classifier((1, 65, 2, 3))[0], REF)
     graph, _ = classifier()
     seen = graph_of(graph.nodes, list(graph.tensors.values()), "x", "flat y")
-    with pytest.raises(ValueError, match="it turns pixels of 5 channels into pixels of 60"):
+    with pytest.raises(ValueError, match="it reshapes 5 channels to 60"):
         lower_graph(seen, REF)
 
 

@@ -49,7 +49,7 @@ def test_every_node_has_an_engine():
     engines = [placements[n.name].engine for n in graph.nodes]
     assert engines == ["host", "MXU", "VPU", "host", "host"]
     assert [macs_of(n, graph) for n in graph.nodes] == [0, 32, 0, 0, 0]
-    reason = "softmax at the end of a network is the host's"
+    reason = "softmax at the end of a network runs on the CPU"
     assert placements[graph.nodes[3].name] == NodePlacement("host", reason, True)
     (reshape,) = place(chain("reshape"), REF).placements.values()
     assert reshape.engine == "none"
@@ -58,7 +58,7 @@ def test_every_node_has_an_engine():
 def test_an_operator_nobody_knows_has_a_reason():
     graph = chain("mystery")
     (mystery,) = place(graph, REF).placements.values()
-    assert mystery == NodePlacement("host", "no operator mystery", False)
+    assert mystery == NodePlacement("host", "unsupported operator mystery", False)
 
 
 def test_ends_stay_on_the_host_unasked():
@@ -79,9 +79,9 @@ def test_nodes_that_the_machine_lacks_are_all_named():
         partition(place(graph, REF), strict=True)
     assert str(error.value) == (
         "The machine cannot run 3 of 6 nodes of 'net': "
-        "node 't2' (MYSTERY), tensor 't2': no operator mystery; "
-        "node 't4' (SOFTMAX), tensor 't4': it lies between nodes of the machine; "
-        "node 't6' (RIDDLE), tensor 't6': no operator riddle"
+        "node 't2' (MYSTERY), tensor 't2': unsupported operator mystery; "
+        "node 't4' (SOFTMAX), tensor 't4': it is between nodes that run on the machine; "
+        "node 't6' (RIDDLE), tensor 't6': unsupported operator riddle"
     )
 
 
@@ -93,7 +93,7 @@ def test_host_and_machine_take_turns():
         assert before.outputs == after.inputs
     host = segments[1]
     assert isinstance(host, HostSegment)
-    assert host.reasons == ("no operator mystery",)
+    assert host.reasons == ("unsupported operator mystery",)
 
 
 def test_changes_of_shape_stay_with_their_input():
@@ -134,7 +134,7 @@ def test_a_host_convolution_counts():
         activation("y", (1, 4), 0.5),
     ]
     graph = graph_of([node("dense", "x w b", "y", activation="none")], tensors, "x", "y")
-    with pytest.raises(ValueError, match="its bias 'b' is not a constant of int32"):
+    with pytest.raises(ValueError, match="its bias 'b' is not an int32 constant"):
         partition(place(graph, REF), strict=True)
     (segment,) = partition(place(graph, REF))
     assert isinstance(segment, HostSegment)

@@ -52,9 +52,9 @@ def test_blocks_last_from_their_writer_to_their_last_reader() -> None:
         Engine.STORE: trace((2, 30, 50)),
     }
     assert sorted(map_buffer(TracedRun(program, traces, 100), 100)) == [
-        Block(-1, "left from before the run", 2, 4, 0, 10),
-        Block(-1, "left from before the run", 4, 8, 0, 20),
-        Block(-1, "left from before the run", 8, 16, 0, 100),
+        Block(-1, "before the run", 2, 4, 0, 10),
+        Block(-1, "before the run", 4, 8, 0, 20),
+        Block(-1, "before the run", 8, 16, 0, 100),
         Block(0, "input", 4, 8, 20, 50),
         Block(0, "weights", 0, 4, 10, 50),
         Block(1, "weights", 0, 4, 60, 70),

@@ -74,10 +74,10 @@ def test_programs_without_dense_layers_say_so(model, tpulite, tmp_path):
     replace(model.programs[0], layers=()).save(tmp_path / "x.tpl")
     assert tpulite("disasm", "x.tpl", "--products") == (
         *(2, ""),
-        "tpulite: x.tpl: --products is for dense layers, and no layer is one\n",
+        "tpulite: x.tpl: --products needs dense layers, and there are none\n",
     )
     assert tpulite("disasm", "resnet8", "--products") == (
         *(2, ""),
-        "tpulite: resnet8 is not a tpulite program file, which a network becomes by tpulite "
+        "tpulite: resnet8 is not a compiled network; compile it first: tpulite "
         "compile resnet8 -o resnet8.tpulite\n",
     )

@@ -68,6 +68,6 @@ def test_axes_are_those_that_vary():
     assert (drawn.layer, drawn.rows.name, len(drawn.columns.values)) == ("layer0", "batch", 1)
     program = compile_range(graph, ShapeRange((1, 1), (8, 8), (8, 8)), Config())
     with pytest.raises(
-        ValueError, match="a single shape makes no grid: give a range of them, as in --shapes"
+        ValueError, match="a single shape is not a grid: give a range, like --shapes"
     ):
         draw_maps(program, [], None)

@@ -101,7 +101,7 @@ def test_a_runner_takes_no_more_than_a_batch():
     (first, second) = runner.runs(x)
     assert first.output[:, 0, 0, 0].tolist() == [3, 0] and second.output[:, 0, 0, 0].tolist() == [7]
     for wrong in ([], x):
-        with pytest.raises(ValueError, match=rf"^A run takes 1 to 2 inputs, not {len(wrong)}$"):
+        with pytest.raises(ValueError, match=rf"^a run takes 1 to 2 inputs, not {len(wrong)}$"):
             runner.run(*wrong)
 
 

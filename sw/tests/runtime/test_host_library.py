@@ -69,7 +69,7 @@ def test_an_operator_between_convolutions_crosses_twice(tmp_path, name):
     sides = [MachineSegment, HostSegment, MachineSegment]
     assert [type(segment) for segment in model.segments] == sides
     assert model.crossings == 2
-    assert model.statement().endswith("2 tensors cross between host and machine")
+    assert model.statement().endswith("2 tensors move between CPU and machine")
     with pytest.raises(ValueError, match=r"^The machine cannot run \d of .* tensor 't\d+': "):
         Model.load(tmp_path / "net.tflite", strict=True)
     save_model(model, tmp_path / "net.tpulite")
@@ -197,7 +197,7 @@ def test_kernels_that_lack_an_operator_name_those_that_have_it(tmp_path):
     path = tmp_path / "net.tflite"
     path.write_bytes(b.build(y))
     message = (
-        r"^net: 'elu_0' \(ELU\) run by a library: LiteRT \(reference kernels\) lacks ELU "
+        r"^net: 'elu_0' \(ELU\) run by the library: LiteRT \(reference kernels\) does not have ELU "
         r"\(version 1\); --exact litert-opt runs it$"
     )
     with pytest.raises(ValueError, match=message):
@@ -210,7 +210,7 @@ def test_what_the_library_lacks_is_one_line(tmp_path, monkeypatch):
     x = b.input(SHAPE, 0.05, -7)
     y = b.operator("CUSTOM:Teleport", [x], [b.tensor(SHAPE, 0.05, -7)])
     (tmp_path / "net.tflite").write_bytes(b.build(y))
-    message = r"^net: 'custom_0' \(CUSTOM Teleport\) run by a library: LiteRT .* refuses it: .*"
+    message = r"^net: 'custom_0' \(CUSTOM Teleport\) run by the library: LiteRT .* rejects it: .*"
     with pytest.raises(ValueError, match=message):
         Model.load(tmp_path / "net.tflite")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -61,6 +61,6 @@ def test_int8_of_a_file_becomes_the_uint8_that_the_library_has_made_of_it():
     uint8 = tensor("x/uint8.nhwc", (1, 4), "uint8")
     found, said = as_inputs(values, uint8, Exactness.ORT)
     assert found.dtype == np.uint8 and found.tolist() == [[0, 127, 128, 255]]
-    assert said == "int8 of the file, with 128 added"
+    assert said == "int8 in the file, with 128 added"
     with pytest.raises(ValueError, match="is uint8, 0 to 255, and the values"):
         as_inputs(values, tensor("x.nhwc", (1, 4), "uint8"), Exactness.ORT)

@@ -113,8 +113,8 @@ def test_floats_at_the_ends_are_the_hosts(tmp_path):
         np.testing.assert_array_equal(y[i : i + 1], expected)
     assert model.host_macs == 0 and model.macs == 5 * 6 * 4 * 27
     assert model.statement() == (
-        "bits of litert-ref; host: QUANTIZE, SOFTMAX, DEQUANTIZE, 0.0% of 3,240 MACs; "
-        "2 tensors cross between host and machine"
+        "numerics: litert-ref; on the CPU: QUANTIZE, SOFTMAX, DEQUANTIZE, 0.0% of 3,240 MACs; "
+        "2 tensors move between CPU and machine"
     )
 
 
@@ -193,5 +193,7 @@ def test_weights_stay_only_if_one_part_is_the_machines(tmp_path):
     (tmp_path / "x.tflite").write_bytes(host_in_the_middle())
     options = Options(resident=True)
     model = Model.load(tmp_path / "x.tflite", config=Config(softmax=False), options=options)
-    with pytest.raises(ValueError, match=r"^Weights stay on chip only if one part .*, not 2$"):
+    with pytest.raises(
+        ValueError, match=r"^resident weights need a network with one part .*, not 2$"
+    ):
         model.compile()

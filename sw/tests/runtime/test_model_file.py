@@ -55,9 +55,9 @@ def test_other_files_are_refused(saved, tmp_path):
     [
         ({"version": 99}, "version 99, this is 5"),
         ({"format": "other"}, "format 'other'"),
-        ({"exactness": "nobody"}, "its contents were changed, they do not have their checksum"),
-        ({"options": {"batch": "x"}}, "its contents were changed"),
-        ({"sha256": 7}, "its contents were changed"),
+        ({"exactness": "nobody"}, "its contents do not match their checksum"),
+        ({"options": {"batch": "x"}}, "its contents do not match"),
+        ({"sha256": 7}, "its contents do not match"),
     ],
 )
 def test_changed_files_are_refused(saved, tmp_path, change, message):

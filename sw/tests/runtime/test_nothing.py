@@ -101,7 +101,7 @@ def test_scalars_are_one_input_or_several():
     x = floats(3, 4)
     assert check_inputs(graph, {"c": np.array([True, False, True]), "x": x})[1] == 3
     assert check_inputs(graph, {"c": np.array(True), "x": x[:1]})[1] == 1
-    with pytest.raises(ValueError, match=r"Inputs must be equally many, not \[1, 3\]"):
+    with pytest.raises(ValueError, match=r"all inputs must have the same number, not \[1, 3\]"):
         check_inputs(graph, {"c": np.array(True), "x": x})
     with pytest.raises(ValueError, match=r"Input 'c' must have shape"):
         check_inputs(graph, {"c": np.array([[True]]), "x": x[:1]})
@@ -141,7 +141,7 @@ def test_an_input_without_a_shape_is_a_scalar_where_that_fits(tmp_path):
     same_as_untouched(tmp_path, data, np.array(2, np.float32), floats(1, 4))
     b = OnnxBuilder()
     data = shapeless(b.build(b.node("MatMul", b.input("x", (2, 4)), floats(4, 3))))
-    with pytest.raises(ValueError, match=r"input 'x' has no shape; give it, as in --shape x=1x3"):
+    with pytest.raises(ValueError, match=r"input 'x' has no shape; give it, like --shape x=1x3"):
         load_onnx(data, "net")
 
 

@@ -154,10 +154,10 @@ def test_files_that_clip_int8_are_of_integers_by_default_and_say_so():
     net = Net("int8")
     model = Model.load(load_onnx(net.b.build(clipped_integers(net)), "net"))
     assert model.macs > 0 and model.host_macs == 0
-    assert model.statement().startswith("bits of ort-int8 (ONNX Runtime with session.qdqisint8al")
+    assert model.statement().startswith("numerics: ort-int8 (ONNX Runtime with session.qdqi")
     net = Net("uint8")
     model = Model.load(load_onnx(net.b.build(clipped_integers(net)), "net"))
-    assert model.host_macs == 0 and model.statement().startswith("bits of ort;")
+    assert model.host_macs == 0 and model.statement().startswith("numerics: ort;")
 
 
 def test_tensors_that_become_uint8_keep_the_names_of_the_file():

@@ -263,7 +263,7 @@ def test_files_with_operators_that_litert_lacks_are_read_as_they_are_stored():
 
 def test_a_shape_that_litert_refuses_is_one_line(written):
     path = written(dense_over_time())
-    with pytest.raises(ValueError, match=r"LiteRT refuses the shapes that are given: ") as caught:
+    with pytest.raises(ValueError, match=r"LiteRT rejects the given shapes: ") as caught:
         Model.load(path, shapes={"t0": (1, 6, 5)})
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{path}: ")
@@ -318,7 +318,7 @@ def test_an_oracle_that_lacks_an_operator_names_one_that_has_it(written):
     x = b.input((1, 4))
     path = written(b.build(b.operator("ELU", [x], [b.like(x, (1, 4))])))
     with pytest.raises(
-        ValueError, match=r"it lacks ELU \(version 1\); --oracle litert-opt runs it"
+        ValueError, match=r"it does not have ELU \(version 1\); --oracle litert-opt runs it"
     ):
         package.compare(path, "litert-ref", count=1)
     assert package.compare(path, "litert-opt", count=2).same

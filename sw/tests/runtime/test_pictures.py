@@ -69,7 +69,9 @@ def test_pictures_are_resized_grayed_and_turned(tmp_path, path):
 
 
 def test_what_is_no_picture_is_refused(tmp_path, path):
-    with pytest.raises(ValueError, match=r"^Input 'x' of net is no picture: its shape is \[1, 60"):
+    with pytest.raises(
+        ValueError, match=r"^Input 'x' of net is not an image: its shape is \[1, 60"
+    ):
         load_picture(path, graph((1, 60), "uint8"), REF)
     deep = tmp_path / "deep.png"
     Image.fromarray(np.arange(16, dtype=np.uint16).reshape(4, 4)).save(deep)

@@ -93,7 +93,7 @@ def test_other_machines_are_refused(program):
     with pytest.raises(ValueError) as error:
         Session(program, GoldenDevice(Config(array_size=8)))
     assert str(error.value) == (
-        f"The program is compiled for a machine with configuration hash {CONFIG.hash:#010x}, "
+        f"the program is compiled for the configuration with hash {CONFIG.hash:#010x}, "
         f"the device has {Config(array_size=8).hash:#010x}"
     )
 

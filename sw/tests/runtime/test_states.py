@@ -126,9 +126,9 @@ def stream_without(first: bool, *, wrong_scale: bool = False) -> bytes:
 
 
 def test_variables_that_cannot_be_followed_are_refused():
-    with pytest.raises(ValueError, match=r"^variable 'h' is read and has no first value$"):
+    with pytest.raises(ValueError, match=r"^variable 'h' is read, but has no initial value$"):
         load_tflite(stream_without(first=False))
-    with pytest.raises(ValueError, match="reads a variable as another type than 't"):
+    with pytest.raises(ValueError, match="reads a variable with another type than 't"):
         load_tflite(stream_without(first=True, wrong_scale=True))
 
 
@@ -177,10 +177,10 @@ def test_a_part_of_a_network_has_the_states_that_it_needs():
         (lambda once, main: once[0].outputs.clear(), "'var_handle_0': it must have 0 inputs and 1"),
         (lambda once, main: main[3].inputs.clear(), "'read_variable_3': it must have 1 inputs"),
         (lambda once, main: once[1].inputs.pop(), "'assign_variable_1': it must have 2 inputs"),
-        (lambda once, main: once[1].inputs.__setitem__(1, 99), "CALL_ONCE names tensor 99 of 2"),
-        (lambda once, main: main[3].inputs.__setitem__(0, 0), "is not made by VAR_HANDLE"),
+        (lambda once, main: once[1].inputs.__setitem__(1, 99), "CALL_ONCE uses tensor 99 of 2"),
+        (lambda once, main: main[3].inputs.__setitem__(0, 0), "is not created by VAR_HANDLE"),
         (lambda once, main: call(main[0], 0), "CALL_ONCE calls the network itself"),
-        (lambda once, main: call(main[0], 7), "it has 2 subgraphs, and 7 is named"),
+        (lambda once, main: call(main[0], 7), "subgraph 7 is used, and the file has 2"),
     ],
 )
 def test_damaged_variables_are_refused(change, message):

@@ -30,4 +30,4 @@ def test_a_machine_without_softmax_leaves_it_to_the_host(tmp_path, machine):
     _, host, _ = model.segments
     assert isinstance(host, HostSegment)
     assert [node.op for node in host.nodes] == ["softmax"]
-    assert host.reasons == ("the machine has no softmax",)
+    assert host.reasons == ("this configuration has no softmax",)

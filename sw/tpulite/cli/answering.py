@@ -67,7 +67,9 @@ class Images:
         reader = SetReader(single, model.exactness, classes, names, self.pixels)
         found = reader.read(self.path, self.labels)
         if found.labels is not None and not classes:
-            raise ValueError(f"Classes need one output, not {list(model.graph.outputs)}")
+            raise ValueError(
+                f"accuracy needs a network with one output, not {list(model.graph.outputs)}"
+            )
         return found, names
 
 
@@ -79,19 +81,22 @@ def image_options(*, required: bool) -> Callable[[Command], Command]:
             group=Topic.INPUT,
             type=DATA,
             required=required,
-            help="A folder with a folder of pictures for each class, or one of pictures, or a .npz "
-            "file with images x and classes y, or digits.",
+            help="Data set: a folder with a subfolder of images per class, a folder of images, a "
+            ".npz file with images x and classes y, or digits.",
         ),
         option(
             "--labels",
             group=Topic.INPUT,
             type=PATH,
-            help="The images' classes, if the data have none: lines FILE,CLASS, or a .npy file.",
+            help="Classes of the images, if the data set has none: FILE,CLASS lines, or a .npy.",
         ),
-        option("--names", group=Topic.INPUT, type=PATH, help="Names of the classes, one a line."),
+        option("--names", group=Topic.INPUT, type=PATH, help="Class names, one per line."),
         pixels_option,
         option(
-            "--limit", group=Topic.INPUT, type=click.IntRange(min=1), help="Only the first images."
+            "--limit",
+            group=Topic.INPUT,
+            type=click.IntRange(min=1),
+            help="Number of images.  [default: all]",
         ),
     )
 
@@ -156,8 +161,8 @@ class Answering:
         graph = self.model.graph
         if any(host.segment.library for host in self.model.plan.hosts):
             package, extra = library_package(graph.format)
-            found[package] = package, extra, f"The CPU part of {graph.name}"
+            found[package] = package, extra, f"the CPU part of {graph.name}"
         if self.oracle is not None:
             package, extra = oracle_package(self.oracle)
-            found[package] = package, extra, f"Oracle {self.oracle}"
+            found[package] = package, extra, f"--oracle {self.oracle}"
         return tuple(found.values())

@@ -47,16 +47,16 @@ _WIDTH = 134
 
 @command()
 @click.argument("names", nargs=-1)
-@option("--quick", is_flag=True, help="Leave out the networks that take minutes.")
-@option("--ablation", is_flag=True, help="Turn off each mechanism of the compiler in turn.")
-@option("--resident", is_flag=True, help="Keep constants on chip; measure warm programs.")
-@option("--compile", "compiling", is_flag=True, help="Measure how long compiling takes.")
+@option("--quick", is_flag=True, help="Skip workloads that take minutes.")
+@option("--ablation", is_flag=True, help="Turn off one compiler mechanism at a time.")
+@option("--resident", is_flag=True, help="Keep weights on chip, and measure runs after the first.")
+@option("--compile", "compiling", is_flag=True, help="Measure compile times.")
 @json_option
 @option(
     "--device",
     default="rtl",
     show_default=True,
-    help="Where to run; 'model' is the golden machine with the cycle model's clock.",
+    help="Device to run on; model: the golden machine, with cycles of the cycle model.",
 )
 @config_option
 def bench(  # noqa: PLR0913 - options of the command
@@ -69,16 +69,16 @@ def bench(  # noqa: PLR0913 - options of the command
     device: str,
     config_name: str,
 ) -> None:
-    """Run workloads, all of them by default, and compare them with targets and other machines."""
+    """Run workloads (default: all), and compare them with targets and other accelerators."""
     if ablation and compiling:
-        raise ValueError("--ablation and --compile are different measurements: choose one")
+        raise ValueError("--ablation and --compile cannot be used together")
     if resident and (ablation or compiling):
-        raise ValueError("--resident measures programs: leave out --ablation and --compile")
+        raise ValueError("--resident cannot be used with --ablation or --compile")
     if quick and names:
-        raise ValueError("--quick chooses the workloads: name none")
+        raise ValueError("--quick cannot be used with names of workloads")
     source = click.get_current_context().get_parameter_source("device")
     if compiling and source is ParameterSource.COMMANDLINE:
-        raise ValueError("--compile runs nothing, so there is no --device to choose")
+        raise ValueError("--device cannot be used with --compile")
     config = named_config(config_name)
     console = Console()
     if not console.is_terminal:
@@ -174,4 +174,4 @@ def _open(device: str, config: Config) -> Device:
 def _require_exact(results: Sequence[Record] | Sequence[Ablation]) -> None:
     wrong = dict.fromkeys(result.workload for result in results if not result.bit_exact)
     if wrong:
-        raise RuntimeError(f"The results of {', '.join(wrong)} are not exact")
+        raise RuntimeError(f"{', '.join(wrong)}: results differ from the reference")

@@ -16,8 +16,8 @@ def bench_table(records: Sequence[Record]) -> Table:
     table = _table(
         "workload",
         ("MACs", "cycles", "each", "limit", "util", "read", "written", "exact"),
-        caption=f"device: {_devices(records)}; each: cycles of a batch of 16, or of a vector; "
-        "limit: multipliers or DRAM; read, written: bytes of DRAM",
+        caption=f"device: {_devices(records)}; each: cycles per batch of 16, or per vector; "
+        "limit: lower bound by MACs or DRAM; read, written: DRAM bytes",
     )
     for record in records:
         table.add_row(
@@ -38,9 +38,9 @@ def goal_table(records: Sequence[Record]) -> Table:
     """Return the workloads that have a target, beside the best other machine."""
     table = _table(
         "workload",
-        ("MACs / 256", "cycles", "target", "met", "best peer"),
-        title="targets, and the best of the other machines with 256 multipliers",
-        caption="cycles of a batch where there are several",
+        ("MACs / 256", "cycles", "target", "met", "best other"),
+        title="targets, and the best other accelerator with 256 multipliers",
+        caption="cycles per batch where there are several",
     )
     table.add_column("machine")
     for record in records:
@@ -59,7 +59,7 @@ def goal_table(records: Sequence[Record]) -> Table:
 
 def peer_table(records: Sequence[Record]) -> Table:
     """Compare with other machines of as many multipliers, batch by batch."""
-    table = Table(box=box.SIMPLE, title="all figures of other machines with 256 multipliers")
+    table = Table(box=box.SIMPLE, title="all figures of other accelerators with 256 multipliers")
     for column in ("workload", "machine", "figure"):
         table.add_column(column, no_wrap=True)
     for column in ("cycles", "ours"):
@@ -77,8 +77,8 @@ def ablation_table(results: Sequence[Ablation]) -> Table:
     table = _table(
         "workload",
         ("cycles", "more", "read", "written", "commands", "exact"),
-        caption=f"device: {_devices(results)}; read, written: bytes of DRAM; "
-        "not shown: mechanisms without which the program is the same",
+        caption=f"device: {_devices(results)}; read, written: DRAM bytes; "
+        "mechanisms that do not change the program are not shown",
     )
     whole: Ablation | None = None
     for result in results:
@@ -106,7 +106,7 @@ def compile_table(compilations: Sequence[Compilation]) -> Table:
     table = _table(
         "workload",
         ("layers", "commands", "seconds", "target", "memory", "met"),
-        caption=f"memory: of a process that does nothing else; target {COMPILE_BYTES / 1e9:g} GB",
+        caption=f"memory: peak of the process; target {COMPILE_BYTES / 1e9:g} GB",
     )
     for compilation in compilations:
         goal = COMPILE_SECONDS.get(compilation.workload)

@@ -38,7 +38,7 @@ __all__ = ["bind_file", "padding_notes"]
     "limits",
     group=Topic.NETWORK,
     metavar="RANGE",
-    help="Like batch=1..8,height=96..224,width=0..96,channels=16.",
+    help="Range to compile for, like batch=1..8,height=96..224,width=0..96,channels=16.",
 )
 @option(
     "-o",
@@ -53,12 +53,12 @@ __all__ = ["bind_file", "padding_notes"]
     "--explain",
     group=Topic.OUTPUT,
     is_flag=True,
-    help="Write no programs: show which strategy is taken where.",
+    help="Show which strategy is chosen where; write no programs.",
 )
 @option(
-    "--layer", group=Topic.OUTPUT, metavar="NAME", help="Explain this layer.  [the most costly one]"
+    "--layer", group=Topic.OUTPUT, metavar="NAME", help="Layer to explain.  [default: the slowest]"
 )
-@option("--svg", group=Topic.OUTPUT, type=OUTPUT, help="Write the picture of --explain here.")
+@option("--svg", group=Topic.OUTPUT, type=OUTPUT, help="Write the chart of --explain to this file.")
 @plan_options
 @json_option
 def bind_file(  # noqa: PLR0913 - options of the command
@@ -75,24 +75,24 @@ def bind_file(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Compile a network once for a range of shapes, and bind it to some: 1x96x96 4x192x160.
 
-    A shape may have channels behind its extents, as in 1x8x6x64, if the network is one layer that
-    computes each channel for itself. With a 0 in it the program does nothing.
+    A shape is BATCHxHEIGHTxWIDTH. A network of one layer that computes each channel separately
+    (depthwise, pooling) also takes BATCHxHEIGHTxWIDTHxCHANNELS. An extent may be 0: such a program
+    does nothing.
 
-    Without a range it is compiled for all extents between the least and the most that are bound.
-    If the host has to compute some of it, the machine's largest part is bound. Padding is that of
-    the file, in numbers; a note says where SAME would differ. For each program a table tells the
-    strategy of each layer, its tiles, the rows of the unified buffer that they take in turn, and
-    its cycles. With several cores there is a program for each of them, and a table of their parts.
+    The default range spans the smallest and the largest shape given. If part of the network runs
+    on the CPU, the largest part on the machine is bound. Padding keeps the file's amounts; a note
+    says where SAME would differ. For each program a table shows the strategy of each layer, its
+    tiles, the buffer rows that the tiles use in turn, and its cycles. --cores writes one program
+    per core, and shows how the work is split.
 
-    --explain walks a grid of shapes of the range through the selector, and prints which strategy
-    it takes where; for shapes that are named, all strategies that it compared. Without a range a
-    note says which one is taken.
+    --explain evaluates the strategy selector on a grid of shapes, and prints which strategy it
+    chooses where; for the shapes given, all strategies that it compared.
     """
     how = Explaining(explain, layer, svg)
     if not asked and not explain:
-        raise click.UsageError("NxHxW[xC]... is missing: the shapes to bind.")
+        raise click.UsageError("NxHxW[xC]... is missing: give the shapes to bind, like 1x96x96")
     if explain and cores > 1:
-        raise click.UsageError("--cores cannot be used with --explain, which writes no programs.")
+        raise click.UsageError("--cores cannot be used with --explain.")
     shapes = [asked_shape(text) for text in asked]
     if explain and limits is None:
         limits = grid_range(network, reading, shapes)
@@ -172,5 +172,5 @@ def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[st
             if padding == then != now:
                 yield (
                     f"{layer.title} pads its {what} by {padding}, as in the file; if that is SAME "
-                    f"of {before[i]}, SAME of {sizes[i]} is {now}"
+                    f"padding for {before[i]}, SAME for {sizes[i]} is {now}"
                 )

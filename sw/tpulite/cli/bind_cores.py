@@ -22,7 +22,7 @@ cores_option = option(
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Split each shape among so many chips, by images and blocks of channels.",
+    help="Number of chips to split each shape among, by images and channel blocks.",
 )
 
 
@@ -74,9 +74,6 @@ def split(program: RangeProgram, asked: AskedShape, path: Path, cores: int) -> S
     report = CoresReport(parts, alone, [str(each) for each in paths])
     if len(parts) == cores:
         return Split(report, None)
-    blocks = "" if len(program.layers.layers) > 1 else " and blocks of channels"
-    note = (
-        f"{asked} is work for {len(parts)} of {cores} cores: it is split by images{blocks}, and "
-        "has no more of them"
-    )
+    blocks = "" if len(program.layers.layers) > 1 else " or channel blocks"
+    note = f"{asked} uses {len(parts)} of {cores} cores: it has no more images{blocks} to split"
     return Split(report, note)

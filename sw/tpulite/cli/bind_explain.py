@@ -79,7 +79,9 @@ def grid_range(network: Path, reading: Reading, points: Sequence[AskedShape]) ->
             extent = getattr(point, axis)
             limits[axis] = min(low, extent), max(high, extent)
     text = ",".join(f"{axis}={low}..{high}" for axis, (low, high) in limits.items())
-    click.echo(f"tpulite: note: the grid is --shapes {text}; type another range", err=True)
+    click.echo(
+        f"tpulite: note: the grid is --shapes {text}; give --shapes for another one", err=True
+    )
     return text
 
 

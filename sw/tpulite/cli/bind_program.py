@@ -114,7 +114,7 @@ def _check_fixed(
             if axis not in named and fixed is not None and asked != fixed:
                 raise ValueError(
                     f"{shape}: the file fixes its {axis} at {fixed}; "
-                    f"--shapes {axis}={asked} binds another one"
+                    f"--shapes {axis}={asked} allows another"
                 )
 
 
@@ -137,7 +137,7 @@ def _at(
         if name not in found and "height" in extents and "width" in extents:
             if "channels" not in extents:
                 raise ValueError(
-                    f"input {name!r} leaves its channels open: type them behind the shape, as in "
+                    f"input {name!r} has open channels: add them to the shape, like "
                     f"{shape or '1x96x96'}x16"
                 )
             found[name] = tuple(extents[axis] for axis in image.axes)
@@ -161,8 +161,8 @@ def _check_same(
     for a, b in zip(layers.layers, there.layers, strict=False):
         if not same or _facts(a) != _facts(b):
             raise ValueError(
-                f"{shape}: {b.title} is not that of the other shapes there: it pads or counts in "
-                "another way; bind this shape in a call of its own"
+                f"{shape}: {b.title} pads or averages differently than for the other shapes; "
+                "bind this shape in a separate call"
             )
 
 
@@ -177,7 +177,7 @@ def _facts(layer: object) -> tuple[object, ...]:
 def _largest_part(model: Model) -> LayerGraph:
     """Return the part of the machine with the most multiplications."""
     if not model.layers:
-        title = f"{model.graph.name!r} has nothing that the machine computes"
+        title = f"{model.graph.name!r} has no operator that runs on the machine"
         lines = [f"{each.operator}: {each.reason}" for each in model.summary() if each.reason]
         raise ValueError("; ".join([title, *dict.fromkeys(lines)]))
     return max(model.layers, key=lambda layers: sum(layers.macs().values()))
@@ -198,7 +198,7 @@ def _note_left_out(network: Path, model: Model, layers: LayerGraph) -> None:
         ends = dict.fromkeys(repr(bound.nodes[i].name) for i in (0, -1))
         more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
         click.echo(
-            f"tpulite: note: only {' to '.join(ends)} is bound, the largest part on the machine; "
-            f"left out: {', '.join(left_out[:_NAMED])}{more}; tpulite inspect {network} says why",
+            f"tpulite: note: only {' to '.join(ends)} is bound, the largest part on the machine, "
+            f"without {', '.join(left_out[:_NAMED])}{more}: tpulite inspect {network} says why",
             err=True,
         )

@@ -78,10 +78,10 @@ def _follows(node: Node, network: Network, sizes: tuple[int, int]) -> bool:
 def _advice(graph: Graph, inputs: Mapping[str, FileInput], shape: AskedShape) -> str:
     """Say how the file is read at a shape."""
     if graph.format != "tflite" or len(inputs) != 1:
-        return "bind it from a file whose extents have names"
+        return "use a file whose dimensions have names"
     ((name, image),) = inputs.items()
     asked = {"height": shape.height, "width": shape.width}
     extents = [
         asked.get(axis, extent) for axis, extent in zip(image.axes, image.extents, strict=True)
     ]
-    return f"--shape {name}={shape_text(extents)} reads the file so"
+    return f"give --shape {name}={shape_text(extents)}"

@@ -43,7 +43,7 @@ def asked_shape(text: str) -> AskedShape:
     parts = text.split("x")
     if len(parts) not in (3, 4) or not all(_is_extent(part) for part in parts):
         raise ValueError(
-            f"{text!r} is no shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96, or that and "
+            f"{text!r} is not a shape: it must be BATCHxHEIGHTxWIDTH, like 1x96x96, or that and "
             "xCHANNELS"
         )
     return AskedShape(*map(int, parts))
@@ -82,7 +82,7 @@ def named_extents(text: str | None) -> dict[str, tuple[int, int]]:
         low, dots, high = values.partition("..")
         if name not in _EXTENTS or not _is_extent(low) or (dots and not _is_extent(high)):
             raise ValueError(
-                f"{part!r} is no range of {', '.join(_EXTENTS)}: it must be like height=96..224"
+                f"{part!r} is not a range of {', '.join(_EXTENTS)}: it must be like height=96..224"
             )
         limits[name] = int(low), int(high if dots else low)
     return limits

@@ -69,9 +69,11 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
     group=Topic.INPUT,
     type=OUTPUT,
     required=True,
-    help="The figures to compare with (.json), which --update writes.",
+    help="Baseline to compare with (.json); --update writes it.",
 )
-@option("--update", group=Topic.OUTPUT, is_flag=True, help="Write the figures to --baseline.")
+@option(
+    "--update", group=Topic.OUTPUT, is_flag=True, help="Write the current results to --baseline."
+)
 @option(
     "--allow",
     "allowed",
@@ -79,7 +81,7 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
     type=_Allowance(),
     multiple=True,
     metavar="FIGURE=N[%]",
-    help="Allow a figure to be worse by so much: cycles=1%, dram_bytes=4096, accuracy=0.5%.",
+    help="Accept a result that is worse by this much: cycles=1%, dram_bytes=4096, accuracy=0.5%.",
 )
 @image_options(required=False)
 @option(
@@ -88,10 +90,10 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
     default=_MODEL,
     show_default=True,
     callback=_device,
-    help="Cycles of the cycle model (model), or those that a device measures (rtl).",
+    help="Source of the cycles: the cycle model, or a device that counts them (rtl).",
 )
 @option(
-    "--junit", group=Topic.OUTPUT, type=OUTPUT, help="Write the verdicts here as JUnit XML, for CI."
+    "--junit", group=Topic.OUTPUT, type=OUTPUT, help="Write the results to this file as JUnit XML."
 )
 @worker_options
 @answer_options
@@ -121,9 +123,9 @@ def check(  # noqa: PLR0913 - options of the command
     if images.path is None:
         refuse_given(("labels", "names", "pixels", "limit"), "without --data")
     if update and (allowed or junit):
-        raise click.UsageError("--update compares nothing: leave out --allow and --junit.")
+        raise click.UsageError("--update cannot be used with --allow and --junit.")
     if is_model_file(network):
-        raise ValueError(f"{network} is compiled: give the network that it was made of")
+        raise ValueError(f"{network} is compiled: give the original network file")
     if not update and not baseline.exists():
         raise ValueError(f"{baseline}: no such file; tpulite check --update writes it")
     before = None if update else read_baseline(baseline)
@@ -158,7 +160,7 @@ def _figures(
     """Measure all figures of a network, which is compiled first."""
     data = None if images.path is None else images.read(model)[0]
     if data is not None and data.labels is None:
-        raise ValueError(f"{images.path} has no classes: give them by --labels")
+        raise ValueError(f"{images.path} has no classes: give them with --labels")
     model = compile_model(model, cache=choices.cache)
     figures: dict[str, float] = {"cycles": 0, "dram_bytes": 0}
     figures |= {"cpu_macs": model.host_macs, "buffer_peak_rows": 0}

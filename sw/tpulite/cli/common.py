@@ -58,11 +58,15 @@ config_option = option(
     group=Topic.MACHINE,
     default="16x16",
     show_default=True,
-    help=f"One of {', '.join(CONFIGS)}, perhaps with other sizes: 16x16,ub_rows=4096.",
+    help=f"Configuration: {', '.join(CONFIGS)}; with changed fields: 16x16,ub_rows=4096.",
 )
 
 csv_option = option(
-    "--csv", "csv_path", group=Topic.OUTPUT, type=OUTPUT, help="Write the table here; - is stdout."
+    "--csv",
+    "csv_path",
+    group=Topic.OUTPUT,
+    type=OUTPUT,
+    help="Write the table to this file; - is stdout.",
 )
 
 seed_option = option(
@@ -71,21 +75,21 @@ seed_option = option(
     type=click.IntRange(min=0),
     default=2024,
     show_default=True,
-    help="Of inputs, if none are given.",
+    help="Seed of random inputs.",
 )
 
 mhz_option = option(
     "--mhz",
     group=Topic.MACHINE,
     type=click.FloatRange(min=0, min_open=True),
-    help="Clock frequency of the machine: also tell milliseconds and inferences/s.",
+    help="Clock frequency of the machine in MHz: also show ms and inferences/s.",
 )
 
 host_ms_option = option(
     "--host-ms",
     group=Topic.MACHINE,
     type=click.FloatRange(min=0),
-    help="Milliseconds that the CPU takes for an inference, for the rate.",
+    help="CPU time per inference in ms, for the inferences/s.",
 )
 
 json_option = option(
@@ -93,7 +97,7 @@ json_option = option(
     "json_path",
     group=Topic.OUTPUT,
     type=OUTPUT,
-    help="Write the figures here; - is stdout.",
+    help="Write the results as JSON to this file; - is stdout.",
 )
 
 
@@ -128,7 +132,7 @@ def device_option(default: str) -> Callable[[Command], Command]:
         default=default,
         show_default=True,
         callback=check,
-        help="Where to run.",
+        help="Device to run on; tpulite info lists devices.",
     )
 
 
@@ -145,12 +149,12 @@ def load_array(path: Path) -> np.ndarray:
     if begin.startswith(b"PK"):
         raise ValueError(f"{path} is not a .npy file: it holds several arrays")
     if begin != _NPY:
-        raise ValueError(f"{path} is not a .npy file: it does not begin like one")
+        raise ValueError(f"{path} is not a .npy file")
     try:
         with path.open("rb") as file:
             values = read_array(file, path.stat().st_size)
     except Exception as error:  # it evaluates the header as Python
-        raise ValueError(f"{path} is not a whole .npy file of numbers: {error}") from error
+        raise ValueError(f"{path} is not a complete .npy file of numbers: {error}") from error
     _check_finite(f"{path}: value ", values)
     return values
 
@@ -168,7 +172,7 @@ def load_inputs(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     try:
         arrays = read_arrays(path.read_bytes())
     except Exception as error:
-        raise ValueError(f"{path} is not a whole .npz file of numbers: {error}") from error
+        raise ValueError(f"{path} is not a complete .npz file of numbers: {error}") from error
     for name, values in arrays.items():
         _check_finite(f"{path}: {name}", values)
     return arrays
@@ -180,7 +184,7 @@ def _check_finite(where: str, values: np.ndarray) -> None:
         return
     index = np.unravel_index(finite.argmin(), values.shape)
     text = ", ".join(map(str, index))
-    raise ValueError(f"{where}[{text}] is {values[index]}: numbers must be finite")
+    raise ValueError(f"{where}[{text}] is {values[index]}: values must be finite")
 
 
 def save_array(path: Path, values: np.ndarray) -> None:
@@ -208,7 +212,7 @@ def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         If there is nothing to write.
     """
     if not rows:
-        raise ValueError(f"There is no table for {path}: the device has no clock or keeps no trace")
+        raise ValueError(f"{path}: no table to write: the device has no clock, or records no trace")
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()

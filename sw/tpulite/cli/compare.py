@@ -39,26 +39,29 @@ _KNOWN = 3
     "--oracle",
     group=Topic.NUMERICS,
     type=Choice((*ORACLES, *_DEVICES)),
-    help="A library's kernels; or a device, to compare it with the definition of the layers.  "
-    "[the library of the file's format]",
+    help="Reference: a library's kernels, or a device to compare with the layers' definition.  "
+    "[default: the library of the file's format]",
 )
 @source_option
 @pixels_option
 @option(
-    "--limit", group=Topic.INPUT, type=click.IntRange(min=1), help=f"How many inputs.  [{_INPUTS}]"
+    "--limit",
+    group=Topic.INPUT,
+    type=click.IntRange(min=1),
+    help=f"Number of inputs.  [default: {_INPUTS}]",
 )
 @option(
     "--frames",
     group=Topic.INPUT,
     type=click.IntRange(min=1),
-    help="Inputs of a sequence, with which states begin anew.  [all]",
+    help="Inputs per sequence; states are reset after each sequence.  [default: all]",
 )
 @option(
     "--tolerance",
     group=Topic.NUMERICS,
     type=click.FloatRange(min=0),
     default=0.0,
-    help="Differences up to this are none: in steps of integer tensors, in units of float ones.",
+    help="Largest difference accepted: quantization steps of integer tensors, or float units.",
 )
 @seed_option
 @device_option("golden")
@@ -83,29 +86,28 @@ def compare(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Compare a compiled network with a library, tensor by tensor.
 
-    The program that users run gives outputs and tensors in DRAM, the library runs the untouched
-    file with its default options. Beside it the definition of the layers is compared with tensors
-    that the library can show without another result. By default a network is computed as the
-    library that it is compared with.
+    The compiled program runs on the device; the library runs the original file with its default
+    options. Outputs and tensors in DRAM are compared. The definition of each layer is compared,
+    too, with inner tensors that the library can expose without changing its outputs. The numerics
+    are by default those of the library compared with.
 
-    The exit code is 1 if a bit differs, and 3 if all that differs is known to be a fault of the
-    library.
+    The exit code is 1 if a bit differs, and 3 if every difference is a known bug of the library.
     """
     if oracle is None:
         oracle = _oracle_of(model, reading)
     if oracle in ORACLES and reading.calibration is not None:
-        raise click.UsageError("A library compares with the file that it reads: quantize it first.")
+        raise click.UsageError("--calibrate cannot be used with a library: run quantize first.")
     if oracle in ORACLES and model.is_file() and is_model_file(model):
-        raise ValueError(f"{model} is compiled, and {oracle} runs the file that it was made of")
+        raise ValueError(f"{model} is compiled: --oracle {oracle} needs the original network file")
     if oracle in _DEVICES:
         device = oracle
     if source is None and pixels is not None:
-        raise click.UsageError("--pixels needs --input: random inputs are no pictures.")
+        raise click.UsageError("--pixels needs --input.")
     library = open_oracle(oracle, model, reading.graph(model)) if oracle in ORACLES else None
     exact = reading.exact or (oracle if oracle in ORACLES else None)
     plan = replace(reading, exact=exact).model(model, choices)
     if frames is not None and not plan.graph.states:
-        raise click.UsageError(f"--frames: {model} has no states")
+        raise click.UsageError(f"{model} has no states: leave out --frames")
     if source is None:
         inputs = Inputs.drawn(plan.graph, limit or frames or _INPUTS, seed)
     else:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tpulite.cli.common import save_json, say
 from tpulite.cli.inputs import Inputs
+from tpulite.counted import counted, tensors_differ
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.model import Model
@@ -61,19 +62,19 @@ class CompareReport:
         """Print tables of what differs, and lines that say what was compared."""
         compared = self.compared
         for remark in self.inputs.remarks:
-            _say(console, f"Inputs: {remark}")
+            say(console, f"inputs: {remark}")
         if compared.different:
-            console.print(_table("tensors that differ", compared.different))
+            console.print(_table("different tensors", compared.different))
         if compared.different_layers:
-            console.print(_table("layers that differ by definition", compared.different_layers))
+            console.print(_table("layers whose definition differs", compared.different_layers))
         for line in (*self._first(), *self._not_compared(), self.model.statement()):
-            _say(console, line)
+            say(console, line)
         if compared.known and not compared.same:
             named = list(dict.fromkeys(compared.known.values()))
-            _say(console, f"Known difference of {self.oracle}: {'; '.join(named)}")
+            say(console, f"known bug of {self.oracle}: {'; '.join(named)}")
         if self.oracle in ORACLES:
-            _say(console, self._definition())
-        _say(console, self._verdict())
+            say(console, self._definition())
+        say(console, self._verdict())
 
     def _first(self) -> Iterator[str]:
         """Yield where the first difference is."""
@@ -81,8 +82,8 @@ class CompareReport:
         if differing:
             first = differing[0]
             yield (
-                f"First: tensor {first.name!r} of {first.node}, {first.different:,} of "
-                f"{first.elements:,} elements, largest difference {first.largest:g}, first at "
+                f"first different tensor: {first.name!r} of {first.node}: {first.different:,} of "
+                f"{first.elements:,} elements differ, by up to {first.largest:g}, the first at "
                 f"{list(first.first or ())}"
             )
 
@@ -94,38 +95,34 @@ class CompareReport:
                 f"{each.left_out:,} of {each.elements + each.left_out:,} elements of {each.node}"
                 for each in every.values()
             )
-            yield f"Not computed, as no result needs these channels: {', '.join(parts)}"
+            yield f"not computed, because no output depends on it: {', '.join(parts)}"
         for why, count in compared.reasons().items():
-            yield f"Not compared: {count} tensor{'s' * (count > 1)}: {why}"
+            yield f"not compared: {counted(count, 'tensor')}: {why}"
 
     def _definition(self) -> str:
         layers, different = self.compared.layers, self.compared.different_layers
         elements = sum(layer.elements for layer in layers)
-        found = f"{len(different)} tensors differ" if different else "same"
+        found = tensors_differ(len(different)) if different else "every bit is the same"
         return (
-            f"Layers by definition against {self.oracle}: {len(layers)} tensors, "
+            f"layer definitions compared with {self.oracle}: {counted(len(layers), 'tensor')}, "
             f"{elements:,} elements: {found}"
         )
 
     def _verdict(self) -> str:
-        compared, sides = self.compared, f"{self.device} against {self.oracle}"
+        compared, sides = self.compared, f"{self.device} compared with {self.oracle}"
         if self.oracle not in ORACLES:
-            sides = f"{self.device} against the definition of the layers"
+            sides = f"{self.device} compared with the definition of the layers"
         found = "every bit is the same"
         if self.tolerance and compared.same:
-            found = f"no difference is beyond {self.tolerance:g}"
+            found = f"no difference exceeds {self.tolerance:g}"
         if compared.different:
-            found = f"{len(compared.different)} tensors differ"
+            found = tensors_differ(len(compared.different))
         elif not compared.same:
-            found = "the program is the same, the definition differs"
+            found = "the program is the same, but a layer's definition differs"
         return (
-            f"{compared.network} as {self.model.exactness} on {sides}: {len(compared.tensors)} "
-            f"tensors of {compared.inputs} inputs, {compared.elements:,} elements: {found}"
+            f"{compared.network}, {sides}: {counted(len(compared.tensors), 'tensor')} of "
+            f"{counted(compared.inputs, 'input')}, {compared.elements:,} elements: {found}"
         )
-
-
-def _say(console: Console, line: str) -> None:
-    say(console, line)
 
 
 def _table(title: str, differences: Sequence[TensorDifference]) -> Table:

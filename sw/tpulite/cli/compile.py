@@ -34,7 +34,7 @@ _COMPILED_SUFFIX = ".tpulite"
     "--output",
     group=Topic.OUTPUT,
     type=OUTPUT,
-    help="By default NETWORK.tpulite, in this folder.",
+    help="File to write.  [default: NETWORK.tpulite, in this folder]",
 )
 @answer_options
 @compiler_options
@@ -42,13 +42,13 @@ _COMPILED_SUFFIX = ".tpulite"
     "--report",
     group=Topic.OUTPUT,
     is_flag=True,
-    help="Predict cycles, with and without layer groups.",
+    help="Predict cycles with and without layer groups.",
 )
 @option(
     "--validate",
     group=Topic.COMPILER,
     is_flag=True,
-    help="Check that the commands compute the layers.",
+    help="Prove that the commands compute the layers, for all inputs.",
 )
 @dump_options
 @page_option
@@ -64,9 +64,9 @@ def compile_file(  # noqa: PLR0913 - options of the command
     html: Path | None,
     json_path: Path | None,
 ) -> None:
-    """Compile a network (.tflite, .onnx, or our own .npz) to a file that runs.
+    """Compile a network (.tflite, .onnx, or .npz of dense layers) to a .tpulite file.
 
-    The exit code is 1 if nothing of it runs on the machine; the file is written nevertheless.
+    The exit code is 1 if all operators run on the CPU; the file is written nevertheless.
     """
     output = output or Path(network.name).with_suffix(_COMPILED_SUFFIX)
     if output.resolve() == network.resolve():
@@ -77,7 +77,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
     if plan.options.resident and validate:
         raise click.UsageError("--validate cannot be used with --resident.")
     if plan.compiled and dumps.stages:
-        raise click.UsageError(f"--dump cannot be used: {network} is compiled.")
+        raise click.UsageError(f"{network} is compiled: --dump needs the original network file.")
     model = compile_model(plan, cache=choices.cache, dump=dumps if dumps.stages or html else None)
     texts = dumps.texts(model)
     statement = validate_model(model) if validate else ""
@@ -93,7 +93,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
     if model.programs:
         say(console, f"{output}: {'; '.join(summary(program) for program in model.programs)}")
     else:
-        say(console, f"{network}: nothing runs on the machine, the CPU computes all of it")
+        say(console, f"{network}: nothing runs on the machine; all operators run on the CPU")
         if step := next_step(model.graph, str(network)):
             say(console, step)
     if report:

@@ -9,6 +9,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from tpulite.cli.common import say
 from tpulite.compiler.options import Options
 from tpulite.compiler.translation import validate_translation
+from tpulite.counted import counted
 from tpulite.report import CompilationReport, report_programs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compile import Dump
@@ -59,11 +60,11 @@ def validate_model(model: Model) -> str:
     for number, (program, layers) in enumerate(zip(model.programs, model.layers, strict=True)):
         if wrong := validate_translation(layers, program, model.options):
             raise RuntimeError(
-                f"Program {number} does not compute its layers, which is a fault of tpulite or a "
-                f"file that was changed. {wrong[0]}"
+                f"program {number} does not compute its layers: a bug of tpulite, or a changed "
+                f"file. {wrong[0]}"
             )
     count = len(model.programs)
-    return f"validated: {count} program{'s' * (count != 1)}, for all inputs"
+    return f"validated: {counted(count, 'program')}, for all inputs"
 
 
 def report_model(model: Model, *, full: bool, cache: bool) -> dict[str, CompilationReport]:

@@ -25,9 +25,9 @@ _RTL = "--device rtl"
 @click.argument("parts", nargs=-1)
 @json_option
 def doctor(parts: tuple[str, ...], json_path: Path | None) -> None:
-    """Show what works on this machine, and what to type for the rest.
+    """Show what is installed, and what to type to install the rest.
 
-    PARTS are extras (rtl, onnx, litert...) or programs that must be there: the exit code is 1 if
+    PARTS are extras (rtl, onnx, litert...) or programs to check for: the exit code is 1 if
     one of them is missing.
     """
     needs = {need.part: need for need in machine_needs()}

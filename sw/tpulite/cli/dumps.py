@@ -38,13 +38,13 @@ def dump_options(command: Command) -> Command:
             "--dump-dir",
             group=Topic.COMPILER,
             type=FOLDER,
-            help="Folder for the texts of --dump, PART.STAGE.txt; else they are printed.",
+            help="Write the texts of --dump to this folder, as PART.STAGE.txt.",
         ),
         option(
             "--dump",
             group=Topic.COMPILER,
             metavar="STAGE[,STAGE]",
-            help=f"Show what stages have made: {', '.join(STAGES)}; or all.",
+            help=f"Show results of compiler stages: {', '.join(STAGES)}; or all.",
         ),
     ):
         collect = add(collect)
@@ -100,7 +100,7 @@ class Dumps:
             about = Compilation(ordered, model.config, model.options, schedule, places)
             for stage in (stage for stage in STAGES if stage in self.stages):
                 if (part, stage) not in self._values:
-                    raise ValueError(f"Compiling {layers.name} has no stage {stage!r}")
+                    raise ValueError(f"compiling {layers.name} has no stage {stage!r}")
                 texts[f"{part}.{stage}"] = stage_text(self._values[part, stage], about)
         return texts
 

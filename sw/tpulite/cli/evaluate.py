@@ -36,7 +36,13 @@ __all__ = ["evaluate"]
     "--oracle",
     group=Topic.NUMERICS,
     type=Choice(ORACLES),
-    help="Compare with a library's kernels.",
+    help="Also compare the outputs with this library's kernels.",
+)
+@option(
+    "--limit",
+    group=Topic.INPUT,
+    type=click.IntRange(min=1),
+    help="Number of images.  [default: all]",
 )
 @device_option("golden")
 @worker_options
@@ -55,18 +61,18 @@ def evaluate(  # noqa: PLR0913 - options of the command
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
-    """Run a network on a data set: accuracy, and what is taken for what.
+    """Run a network on a data set: accuracy, and a confusion matrix.
 
-    Answers are kept: an interrupted run goes on where it was. With a library the network is
-    computed as that does it. The exit code is 1 if an output differs from the library's, or images
-    were not answered.
+    Results are cached: an interrupted run resumes. With --oracle the numerics are by default those
+    of that library. The exit code is 1 if an output differs from the library's, or if images have
+    no result.
     """
     if is_stdout(json_path) and is_stdout(csv_path):
         raise click.UsageError("--json - and --csv - cannot be used together.")
     if oracle is not None and is_model_file(file):
-        raise ValueError(f"{file} is compiled, and {oracle} runs the file that it was made of")
+        raise ValueError(f"{file} is compiled: --oracle {oracle} needs the original network file")
     if oracle is not None and reading.calibration is not None:
-        raise click.UsageError("A library compares with the file that it reads: quantize it first.")
+        raise click.UsageError("--calibrate cannot be used with --oracle: run quantize first.")
     graph = None if oracle is None else reading.graph(file)
     if oracle is not None and graph is not None:
         open_oracle(oracle, file, graph)  # which says what it lacks
@@ -74,9 +80,7 @@ def evaluate(  # noqa: PLR0913 - options of the command
     model = reading.model(file, choices)
     data, names = images.read(model)
     if data.labels is None and oracle is None:
-        raise ValueError(
-            f"{images.path} has no classes: give them by --labels, or compare by --oracle"
-        )
+        raise ValueError(f"{images.path} has no classes: give them with --labels, or use --oracle")
     count = min(images.limit or len(data.names), len(data.names))
 
     console = Console(quiet=is_stdout(json_path) or is_stdout(csv_path))

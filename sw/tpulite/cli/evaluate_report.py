@@ -12,6 +12,7 @@ from rich.table import Table
 from tpulite.cli.common import say
 from tpulite.cli.labelled import DataSet
 from tpulite.cli.labels import count_classes
+from tpulite.counted import counted
 from tpulite.evaluate.batches import of_one_image
 from tpulite.evaluate.evaluation import Answers
 from tpulite.evaluate.network import RANKS
@@ -128,11 +129,11 @@ class EvaluateReport:
 
     def _table(self, score: Score) -> Table:
         """Return a row for each class: what its images are taken for."""
-        table = Table(box=box.SIMPLE, title="images of each class, by answer")
+        table = Table(box=box.SIMPLE, title="confusion matrix, a row per true class")
         table.add_column("")
         for number in range(len(score.table)):
             table.add_column(str(number), justify="right", no_wrap=True)
-        table.add_column("right", justify="right", no_wrap=True)
+        table.add_column("correct", justify="right", no_wrap=True)
         for number, row in enumerate(score.table.tolist()):
             counts = (f"{each:,}" if each else "" for each in row)
             right = f"{row[number] / sum(row):.1%}" if sum(row) else ""
@@ -142,8 +143,8 @@ class EvaluateReport:
     def _worst(self, score: Score) -> Table:
         """Return the most frequent confusions."""
         table = Table(box=box.SIMPLE, title="most frequent confusions")
-        table.add_column("images of")
-        table.add_column("taken for")
+        table.add_column("true class")
+        table.add_column("predicted")
         for column in ("images", "of"):
             table.add_column(column, justify="right", no_wrap=True)
         for each in score.confusions()[:_FEW]:
@@ -158,18 +159,18 @@ class EvaluateReport:
         yield self.model.statement()
         score, answered = self.score, self.answered
         if score is not None and score.count:
-            text = f"accuracy {score.right / score.count:.2%}: {score.right:,} of {score.count:,}"
+            text = f"accuracy: {score.right / score.count:.2%} of {counted(score.count, 'image')}"
             if score.has_ranks:
-                text += f"; among the {RANKS} likeliest {score.among / score.count:.2%}"
-            yield f"{text} images right, on {self.device}"
+                text += f"; top-{RANKS} {score.among / score.count:.2%}"
+            yield f"{text}; on {self.device}"
         if self.oracle is not None:
             equal, same = self._agreeing("equal"), self._agreeing("same")
             yield (
-                f"{self.oracle}: outputs of {equal:,} of {answered:,} images are equal to the bit, "
-                f"the classes of {same:,} the same"
+                f"compared with {self.oracle}: bit-exact outputs for {equal:,} of {answered:,} "
+                f"images, same class for {same:,}"
             )
         if cycles := self.answers.cycles:
             spread = f"{cycles[0]:,}" if len(cycles) == 1 else f"{cycles[0]:,} to {cycles[-1]:,}"
-            yield f"{spread} cycles each run"
+            yield f"{spread} cycles per run"
         for reason, images in self.answers.failures.items():
-            yield f"{images:,} images have no answer: {reason}"
+            yield f"no result for {counted(images, 'image')}: {reason}"

@@ -56,7 +56,7 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
         if name not in OBJECTIVES:
             raise ValueError(no_such("objective", name, OBJECTIVES))
     if len(set(names)) < len(names):
-        raise ValueError(f"--objective {text} names one twice")
+        raise ValueError(f"--objective {text}: an objective is given twice")
     return names
 
 
@@ -69,8 +69,8 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     multiple=True,
     required=True,
     metavar="FIELD=VALUES",
-    help="A field of the configuration, dram_latency or dram_response: 8,16,32, or 1024..16384, "
-    "which doubles. May be repeated.",
+    help="Field of the configuration, dram_latency or dram_response, and its values: 8,16,32, or "
+    "powers of two in 1024..16384. May be repeated.",
 )
 @option(
     "--objective",
@@ -79,7 +79,7 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     default="cycles,area,bram,energy",
     show_default=True,
     callback=_objectives,
-    help=f"What to make small, of {', '.join(OBJECTIVES)}.",
+    help=f"What to minimize: {', '.join(OBJECTIVES)}.",
 )
 @option(
     "--process",
@@ -87,19 +87,19 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     type=Choice(tuple(TABLES)),
     default="45nm",
     show_default=True,
-    help="Whose energies of operations count.",
+    help="Process whose energies per operation are used.",
 )
 @option(
     "--max-lut",
     group=Topic.SEARCH,
     type=click.IntRange(min=1),
-    help="Lookup tables of an ECP5, at most.",
+    help="Limit of ECP5 lookup tables (LUT).",
 )
 @option(
     "--max-ms",
     group=Topic.SEARCH,
     type=click.FloatRange(min=0, min_open=True),
-    help="Milliseconds of a run of each network, at most; needs --mhz.",
+    help="Limit of each network's run time in ms; needs --mhz.",
 )
 @mhz_option
 @option(
@@ -107,23 +107,29 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     "count",
     group=Topic.SEARCH,
     type=click.IntRange(min=1),
-    help="So many points of the grid.",
+    help="Try this many random points of the grid.",
 )
 @option(
     "--search",
     "trials",
     group=Topic.SEARCH,
     type=click.IntRange(min=1),
-    help="So many points that Optuna chooses by what it has seen.",
+    help="Try this many points, chosen by Optuna from earlier results.",
 )
-@option("--seed", group=Topic.SEARCH, type=click.IntRange(min=0), default=2024, show_default=True)
+@option(
+    "--seed",
+    group=Topic.SEARCH,
+    type=click.IntRange(min=0),
+    default=2024,
+    show_default=True,
+    help="Seed of the choice.",
+)
 @option(
     "--rtl",
     "simulated",
     group=Topic.SEARCH,
     type=click.IntRange(min=1),
-    help="Run so many points of the front on the simulated chip, those that are best in the first "
-    "objective.",
+    help="Simulate this many points of the Pareto front as RTL, the best in the first objective.",
 )
 @worker_options
 @page_option
@@ -150,10 +156,10 @@ def explore(  # noqa: PLR0913 - options of the command
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
-    """Compile networks for many machines, and show which are best.
+    """Compile networks for many configurations, and show the Pareto front.
 
-    Each point of the grid is compiled and timed by the cycle model. What does not fit is a row with
-    its reason. Outcomes are kept: an interrupted run goes on where it was.
+    The cycle model times each point of the grid. A configuration that a network does not fit is a
+    row with the reason. Results are cached: an interrupted run resumes.
     """
     if is_stdout(json_path) and is_stdout(csv_path):
         raise click.UsageError("--json - and --csv - cannot be used together.")
@@ -198,7 +204,7 @@ def explore(  # noqa: PLR0913 - options of the command
         if shown:
             console.print(points_table(shown, best, limits, objectives))
         text = (
-            f"{len(points):,} points, {len(best):,} of them (*) not beaten in {_list(objectives)}"
+            f"{len(points):,} points, {len(best):,} (*) on the Pareto front of {_list(objectives)}"
         )
         text += "" if len(shown) == len(points) else "; --csv and --json have all"
         for line in (*reasons(shown, limits), text, said):
@@ -214,13 +220,13 @@ def _read(
     parts: dict[str, tuple[LayerGraph, ...]] = {}
     for path in paths:
         if is_model_file(path):
-            raise ValueError(f"{path} is compiled, for one machine: give the network itself")
+            raise ValueError(f"{path} is compiled for one machine: give the original network file")
         name = network_name(path)
         if name in parts:
-            raise ValueError(f"Two networks have the name {name!r}")
+            raise ValueError(f"two networks have the name {name!r}: rename one of the files")
         parts[name] = reading.model(path, choices).layers
         if not parts[name]:
-            raise ValueError(f"{path}: the host computes all of it")
+            raise ValueError(f"{path}: all operators run on the CPU")
     return parts
 
 

@@ -32,13 +32,13 @@ __all__ = ["export"]
 @option(
     "-o", "--output", group=Topic.OUTPUT, type=FOLDER, required=True, help="Folder for the files."
 )
-@option("--name", group=Topic.OUTPUT, help="What C calls the network.  [its file's name]")
+@option("--name", group=Topic.OUTPUT, help="C name of the network.  [default: its file's name]")
 @option(
     "--input",
     "source",
     group=Topic.INPUT,
     type=DATA,
-    help="Reference inputs, as of run; else random ones.",
+    help="Inputs of the self-test, as for run.  [default: random]",
 )
 @seed_option
 @limits_option
@@ -60,17 +60,17 @@ def export(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Write C sources and binary files that run a network from firmware.
 
-    The folder gets the driver, the network, an image for the chip, a self-test with reference
-    inputs and outputs, and a main.c that runs it on registers mapped into memory.
+    The folder gets the driver, the network, a binary image for the chip, a self-test with
+    reference inputs and outputs, and a main.c for memory-mapped registers.
 
-    With --shapes it gets C that binds a network of one layer (--inputs and --outputs cut one out)
-    to any shape of a range on the target: chooses the strategy, and writes commands and constants,
-    the same that bind writes. Its main.c does so for a shape of the command line: gcc -std=c99 -O2
-    *.c -o bind.
+    With --shapes it gets C code that binds a network of one layer (select it with --inputs and
+    --outputs) to any shape of a range, on the target: it chooses the strategy, and writes the same
+    commands and constants as bind. Its main.c takes a shape as argument: gcc -std=c99 -O2 *.c -o
+    bind.
 
     With --layout bm1684x it gets the weights of every convolution, depthwise and dense layer
-    instead, as that machine reads them: manifest.json, coefficients.bin and steps.npz, which
-    tpulite.layouts.read turns back.
+    instead, in the layout of a BM1684X: manifest.json, coefficients.bin and steps.npz, which
+    tpulite.layouts.read reads back.
     """
     if layout is not None:
         layout.export(network, reading, output, json_path)
@@ -91,13 +91,13 @@ def export(  # noqa: PLR0913 - options of the command
         inputs = InputReader(model.graph, model.exactness).read(source, exported.batch).values
     called = identifier(name or model.graph.name)
     with progress_bar() as progress:
-        progress.add_task("reference outputs by the golden machine", total=None)
+        progress.add_task("computing the reference outputs", total=None)
         references = reference_runs(plan if plan is not portable else model, inputs)
     files = export_files(exported, references, called, output)
     sizes = Sizes.of(exported)
     save_json(json_path, sizes.as_dict() | {"files": [str(file) for file in files]})
     if not is_stdout(json_path):
         console = Console()
-        console.print(sizes.table(f"{called}: bytes"))
+        console.print(sizes.table(f"{called}: memory in bytes"))
         said = f"{output}: {len(files)} files; {called}_selftest() of {called}.h runs it"
         say(console, said)

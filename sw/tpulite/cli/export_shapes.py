@@ -20,7 +20,7 @@ limits_option = option(
     "limits",
     group=Topic.NETWORK,
     metavar="RANGE",
-    help="Write C that binds one layer to shapes, like batch=1..8,height=1..64,width=1..64.",
+    help="Write C that binds one layer to a range of shapes: batch=1..8,height=1..64,width=1..64.",
 )
 
 _USED = (
@@ -50,13 +50,13 @@ def export_shapes(
     """
     names = [param.name for param in click.get_current_context().command.params if param.name]
     others = tuple(each for each in names if each not in _USED)
-    refuse_given(others, "with --shapes, which compiles for no shape and runs nothing")
+    refuse_given(others, "with --shapes")
     exported = export_range(range_program(network, reading, limits, ()))
     called = identifier(name or network_name(network))
     files = exported.files(called, output)
     save_json(json_path, exported.as_dict() | {"files": [str(file) for file in files]})
     if not is_stdout(json_path):
         console = Console()
-        console.print(exported.table(f"{called}: at most, for any shape"))
+        console.print(exported.table(f"{called}: maximum over all shapes, in bytes"))
         said = f"{output}: {len(files)} files; {called}_bind() of {called}.h binds it to a shape"
         say(console, said)

@@ -37,13 +37,15 @@ _MOST_ELEMENTS = 2**24
 @option(
     "--order",
     type=Choice(PRODUCT_ORDERS),
-    help="Only this one: the document's loops, or what takes the fewest cycles.  [both]",
+    help="Loop order: as in the document, or the fastest.  [default: both]",
 )
 @device_option("golden")
 @config_option
 @json_option
-@option("--panels", type=OUTPUT, help="Draw A, B and C in panels here, as SVG.")
-@option("--tiles", type=OUTPUT, help="Draw A, B and C as the array takes them here, as SVG.")
+@option("--panels", type=OUTPUT, help="Write an SVG of A, B and C in panels to this file.")
+@option(
+    "--tiles", type=OUTPUT, help="Write an SVG of A, B and C in the array's tiles to this file."
+)
 def gemm(
     size: str,
     order: str | None,
@@ -55,7 +57,7 @@ def gemm(
 ) -> None:
     """Multiply random int8 matrices: C[M, N] = A[M, K] B[K, N]. Show panels, tiles and cycles.
 
-    Of matrices of your own the Python function is tpulite.gemm.
+    To multiply your own matrices, call tpulite.gemm from Python.
     """
     m, k, n = extents = _extents(size)
     config = named_config(config_name)
@@ -79,18 +81,18 @@ def gemm(
     console = Console()
     for table in (_packed(extents, config), _orders(records, m * k * n, config)):
         console.print(table)
-    text = f"device: {device}; every sum equals that of numpy's A @ B"
+    text = f"device: {device}; every element equals numpy's A @ B"
     console.print(text, highlight=False, markup=False)
 
 
 def _extents(size: str) -> tuple[int, int, int]:
     parts = size.split("x")
     if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
-        raise ValueError(f"{size!r} is no size: it must be MxKxN, like 25x64x49")
+        raise ValueError(f"{size!r} is not a size: it must be MxKxN, like 25x64x49")
     m, k, n = map(int, parts)
     if max(m * k, k * n, m * n) > _MOST_ELEMENTS:
         raise ValueError(
-            f"{size} is too large: a matrix can have {_MOST_ELEMENTS:,} elements here; "
+            f"{size} is too large: a matrix may have {_MOST_ELEMENTS:,} elements; "
             "give smaller extents, like 256x256x256"
         )
     return m, k, n

@@ -23,13 +23,13 @@ class Topic(StrEnum):
     """Groups of options, in the order of ``--help-all``, by their titles."""
 
     INPUT = "Input"
-    NETWORK = "Part and shapes of the network"
+    NETWORK = "Network"
     NUMERICS = "Numerics"
     MACHINE = "Machine"
     COMPILER = "Compiler"
     SEARCH = "Search"
-    LAYOUT = "Layout of weights"
-    WORK = "Processes and results"
+    LAYOUT = "Weight layout"
+    WORK = "Workers and results"
     OUTPUT = "Output"
 
 
@@ -94,7 +94,7 @@ class Choice(click.Choice):
         """Return the word; BadParameter if it is another one."""
         if value not in self.choices:
             hint = did_you_mean(str(value), self.choices)
-            self.fail(f"{value} is none of {', '.join(self.choices)}{hint}", param, ctx)
+            self.fail(f"{value} is not one of {', '.join(self.choices)}{hint}", param, ctx)
         return value
 
 

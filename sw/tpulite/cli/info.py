@@ -4,12 +4,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from tpulite.arch.isa import disassemble
 from tpulite.archive import holds
+from tpulite.cli.common import say
 from tpulite.cli.help import command, option
 from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS, named_config
+from tpulite.counted import counted
 from tpulite.frontend.files import network_name
 from tpulite.near import which_file
 from tpulite.parts import SIZES
@@ -27,15 +30,15 @@ __all__ = ["disasm", "info", "summary"]
 @option(
     "--products",
     is_flag=True,
-    help="Of dense layers only: which blocks of input and weights each command multiplies.",
+    help="Show which input and weight blocks each command multiplies (dense layers only).",
 )
 def disasm(program: Path, products: bool) -> None:
-    """Print the commands of a program or of a compiled network, one a line."""
+    """Print the commands of a program or of a compiled network, one per line."""
     programs = _programs(program)
     show = _product_lines if products else _command_lines
     lines = [show(part) for part in programs]
     if products and not any(lines):
-        raise ValueError(f"{program}: --products is for dense layers, and no layer is one")
+        raise ValueError(f"{program}: --products needs dense layers, and there are none")
     for number, part in enumerate(lines):
         if len(programs) > 1:
             click.echo(f"program {number}")
@@ -49,9 +52,7 @@ def _programs(path: Path) -> tuple[Program, ...]:
         return load_model_file(path).programs
     if path.suffix not in (".tpl", ".tpulite") and not holds("program", path):
         words = f"tpulite compile {path} -o {network_name(path)}.tpulite"
-        raise ValueError(
-            f"{path} is not a tpulite program file, which a network becomes by {words}"
-        )
+        raise ValueError(f"{path} is not a compiled network; compile it first: {words}")
     return (Program.load(path),)
 
 
@@ -76,21 +77,23 @@ def _product_lines(program: Program) -> list[str]:
 @command()
 @click.argument("file", type=click.Path(path_type=Path), required=False, metavar="[FILE|CONFIG]")
 def info(file: Path | None) -> None:
-    """Print what a compiled file or a configuration is; else all configurations, and devices.
+    """Describe a compiled file or a configuration; by default list configurations and devices.
 
-    Networks that are not compiled are shown by inspect.
+    For a network that is not compiled, use inspect.
     """
     if file is not None:
         if not file.exists() and str(file).split(",")[0] not in CONFIGS:
             hint = which_file(file, CONFIGS)
             raise ValueError(f"{file}: no such file or configuration{hint}")
-        click.echo(_contents(file) if file.exists() else _machine(str(file)))
+        console = Console()
+        for line in (_contents(file) if file.exists() else _machine(str(file))).splitlines():
+            say(console, line)
         return
     click.echo(f"tpulite {version('tpulite')}")
     for name in CONFIGS:
         click.echo(_heading(name))
         if size := SIZES.get(name):
-            click.echo(f"  {size.line}")
+            say(Console(), f"  {size.line}")
     click.echo(f"devices: {', '.join(device_names())}")
 
 
@@ -118,7 +121,7 @@ def _contents(path: Path) -> str:
         return _details(Program.load(path))
     model = load_model_file(path)
     graph = model.graph
-    lines = [f"network {graph.name}: {model.statement()}"]
+    lines = [f"network {graph.name}", f"  {model.statement()}"]
     for what, names in (("input", graph.inputs), ("output", graph.outputs)):
         tensors = [graph.tensors[name] for name in names]
         lines += [f"  {what} {x.name}: {x.dtype} {list(x.shape)}" for x in tensors]
@@ -132,8 +135,8 @@ def _contents(path: Path) -> str:
 def summary(program: Program) -> str:
     """Return the size of a program."""
     return (
-        f"{len(program.commands):,} commands, {len(program.constants):,} bytes of constants, "
-        f"{program.macs:,} MACs"
+        f"{counted(len(program.commands), 'command')}, "
+        f"{counted(len(program.constants), 'byte')} of constants, {counted(program.macs, 'MAC')}"
     )
 
 
@@ -145,5 +148,5 @@ def _details(program: Program) -> str:
     lines.append(f"  {report_programs([program], cycles=False).line()}")
     for what, specs in (("input", program.inputs), ("output", program.outputs)):
         lines += [f"  {what} {x.name}: {x.dtype} {list(x.shape)}" for x in specs]
-    lines += [f"  layer {x.name}: {x.m} x {x.k} x {x.n}" for x in program.layers]
+    lines += [f"  layer {x.name}: m {x.m}, k {x.k}, n {x.n}" for x in program.layers]
     return "\n".join(lines)

@@ -13,6 +13,7 @@ import numpy as np
 from tpulite.cli.common import load_inputs
 from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import DATA
+from tpulite.counted import counted
 from tpulite.graph.graph import Graph, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs, check_inputs, random_inputs
@@ -48,9 +49,9 @@ class _Pixels(click.ParamType):
         try:
             low, high = map(float, str(value).split(":"))
         except ValueError:
-            self.fail(f"{value} is not LOW:HIGH, as 0:1 or -1:1", param, ctx)
+            self.fail(f"{value} is not a range LOW:HIGH, like 0:1 or -1:1", param, ctx)
         if not np.isfinite([low, high]).all() or low == high:
-            self.fail(f"{value} are not two different finite numbers", param, ctx)
+            self.fail(f"{value} must be two different finite numbers", param, ctx)
         return low, high
 
 
@@ -61,7 +62,7 @@ source_option = option(
     "source",
     group=Topic.INPUT,
     type=DATA,
-    help="Inputs: a picture (PNG, JPEG, BMP), an array (.npy, .npz), a folder of them, or digits.",
+    help="Inputs: an image (PNG, JPEG, BMP), an array (.npy, .npz), a folder of them, or digits.",
 )
 
 pixels_option = option(
@@ -69,7 +70,7 @@ pixels_option = option(
     group=Topic.INPUT,
     type=PIXELS,
     metavar="LOW:HIGH",
-    help="What black and white are to the network.  [the ends of what its input holds]",
+    help="Input range that pixel values are scaled to.  [default: the input's full range]",
 )
 
 
@@ -107,7 +108,7 @@ class Inputs:
         """Return random inputs."""
         values, count = check_inputs(graph, random_inputs(graph, count, seed))
         names = tuple(f"input {number}" for number in range(count)) if count > 1 else ("input",)
-        return cls(values, names, (f"{count} random input{'s' * (count > 1)}, seed {seed}",))
+        return cls(values, names, (f"{counted(count, 'random input')}, seed {seed}",))
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class InputReader:
         parts = [self._file(x) for x in islice(files, limit)]
         if not parts:
             kinds = ", ".join((*PICTURES, *_ARRAYS))
-            raise ValueError(f"{path} holds no inputs: no file with one of the suffixes {kinds}")
+            raise ValueError(f"{path} has no files with a suffix of {kinds}")
         values = {
             name: np.concatenate([part.values[name] for part in parts])
             for name in self.graph.inputs
@@ -227,7 +228,9 @@ def drawn_named(source: Path | None) -> Iterator[None]:
         yield
     except ValueError as error:
         if source is None:
-            raise ValueError(f"{error}; inputs were random: give some by --input") from error
+            raise ValueError(
+                f"{error}; the inputs were random: give your own with --input"
+            ) from error
         raise
 
 

@@ -59,8 +59,8 @@ def inspect(
 ) -> None:
     """List the operators of a network: shapes, MACs, where each runs, and why.
 
-    Nothing is compiled, so networks that the machine cannot run are shown, too. The exit code is 1
-    if neither the machine nor a library can run the network.
+    Nothing is compiled, so a network that the machine cannot run is listed, too. The exit code is
+    1 if neither the machine nor the CPU can run the network.
     """
     if is_model_file(model):
         placed = reading.model(model).plan.placed
@@ -90,7 +90,7 @@ def inspect(
         _write_page(html, placed, facts, statement(operators, exactness, crossings(segments)))
     console = Console()
     for line in facts:
-        console.print(line, highlight=False, markup=False)
+        say(console, line)
     console.print(_table(graph.name, operators, console.width))
     lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
     lines += ["", statement(operators, exactness, crossings(segments))]
@@ -100,9 +100,9 @@ def inspect(
     elif refused is not None:
         names = ", ".join(node.name for node, _ in refused.refused)
         ways = ways_out(graph, exactness, refused)
-        lines.append("; ".join((f"--strict refuses {names}", *ways)))
+        lines.append("; ".join((f"compile --strict refuses {names}", *ways)))
     if problem:
-        lines.append(f"nothing can run it: {problem}")
+        lines.append(f"the network cannot run: {problem}")
     for line in lines:
         say(console, line)
     if problem:
@@ -172,10 +172,14 @@ def _table(title: str, operators: tuple[OperatorSummary, ...], width: int) -> Ta
             *([_shapes(operator.inputs, "\n")] if wide else []),
             _shapes(operator.outputs, "\n"),
             operator.dtype,
-            operator.where,
+            _PLACES.get(operator.where, operator.where),
             operator.macs_text,
         )
     return table
+
+
+_PLACES = {"host": "CPU", "none": "view"}
+"""What the table calls places; a view changes only the shape."""
 
 
 def _row(operator: OperatorSummary) -> dict[str, Any]:

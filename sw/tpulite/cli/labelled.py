@@ -89,7 +89,7 @@ class SetReader:
             If something cannot be read or does not suit the network; the file comes first.
         """
         if len(self.graph.inputs) != 1:
-            raise ValueError(f"{path}: images are one input, and the network has several")
+            raise ValueError(f"{path}: an image is one input, and the network has several")
         if path.is_dir():
             return self._folder(path, labels)
         return self._archive(path, labels)
@@ -103,14 +103,14 @@ class SetReader:
             raise ValueError(f"{path} must hold {known}, not {', '.join(arrays) or 'nothing'}")
         images, classes = arrays[pair[0]], arrays.get(pair[1])
         if labels is not None and classes is not None:
-            raise ValueError(f"{path} has classes, {pair[1]!r}: --labels has nothing to say")
+            raise ValueError(f"{path} has its own classes, {pair[1]!r}: leave out --labels")
         if not images.ndim or not len(images):
             raise ValueError(f"{path} holds no images")
         whose = path if labels is None else labels
         if labels is not None:
             classes = load_array(labels) if labels.suffix == ".npy" else None
             if classes is None:
-                raise ValueError(f"{labels} must be a .npy file, with a class for each image")
+                raise ValueError(f"{labels} must be a .npy file with a class per image")
         if classes is not None:
             classes = self._checked(whose, classes, len(images))
         self._convert(path, images, 0, 1)
@@ -130,7 +130,7 @@ class SetReader:
         else:
             files, classes = _pictures(path), None
         if not files:
-            raise ValueError(f"{path} holds no pictures: {', '.join(PICTURES)}")
+            raise ValueError(f"{path} holds no images ({', '.join(PICTURES)})")
         array = None
         if classes is not None:
             array = self._checked(labels or path, np.array(classes), len(files))
@@ -146,7 +146,7 @@ class SetReader:
         try:
             rows = [row for row in csv.reader(labels.read_text().splitlines()) if row]
         except (UnicodeDecodeError, csv.Error) as error:
-            raise ValueError(f"{labels} is no text with lines FILE,CLASS: {error}") from error
+            raise ValueError(f"{labels} must have lines FILE,CLASS: {error}") from error
         files, classes = [], []
         for number, row in enumerate(rows, start=1):
             if len(row) != 2:
@@ -155,7 +155,7 @@ class SetReader:
             if not (file := path / name).is_file():
                 if number == 1 and label not in self.names and not label.isdecimal():
                     continue  # headings
-                raise ValueError(f"{labels}, line {number}: there is no {file}")
+                raise ValueError(f"{labels}, line {number}: no such file: {file}")
             files.append(file)
             classes.append(self._number(f"{labels}, line {number}", label))
         return files, classes
@@ -167,8 +167,8 @@ class SetReader:
             return [self._number(f"{path / name}", name) for name in names]
         if len(names) != self.classes:
             raise ValueError(
-                f"{path} has {len(names)} folders, and the network {self.classes} classes: --names "
-                "must say which is which"
+                f"{path} has {len(names)} folders, and the network {self.classes} classes: give "
+                "their order with --names"
             )
         return list(range(len(names)))
 
@@ -176,14 +176,14 @@ class SetReader:
         if label in self.names:
             return self.names.index(label)
         if not label.isdecimal():
-            raise ValueError(f"{where}: there is no class {label!r}")
+            raise ValueError(f"{where}: unknown class {label!r}")
         return int(label)
 
     def _checked(self, path: Path, labels: np.ndarray, count: int) -> np.ndarray:
         """Return classes, of which there must be so many."""
         if labels.size != count or not np.issubdtype(labels.dtype, np.integer):
             raise ValueError(
-                f"{path} must hold {count:,} integers, a class for each image, not {labels.dtype} "
+                f"{path} must hold {count:,} integers, a class per image, not {labels.dtype} "
                 f"of shape {list(labels.shape)}"
             )
         labels = labels.reshape(-1).astype(np.int64)

@@ -22,7 +22,7 @@ def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
     try:
         names = tuple(line.strip() for line in path.read_text().rstrip().splitlines())
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text with a name a line, nor a .npy file") from error
+        raise ValueError(f"{path} is not a text file with a name per line") from error
     classes = count_classes(graph)
     if len(names) != classes:
         raise ValueError(f"{path} has {len(names)} names, and the network {classes} classes")
@@ -51,7 +51,7 @@ def check_classes(path: Path, labels: np.ndarray, count: int, graph: Graph) -> n
     integers = np.issubdtype(labels.dtype, np.integer)
     if labels.size != count or len(labels.reshape(-1)) != len(labels) or not integers:
         raise ValueError(
-            f"{path} must hold {count} integers, one for each input, not {labels.dtype} of shape "
+            f"{path} must hold {count} integers, one per input, not {labels.dtype} of shape "
             f"{list(labels.shape)}"
         )
     classes = count_classes(graph)
@@ -64,5 +64,5 @@ def check_classes(path: Path, labels: np.ndarray, count: int, graph: Graph) -> n
 def count_classes(graph: Graph) -> int:
     """Return how many values of the only output are classes; ValueError if there are several."""
     if len(graph.outputs) != 1:
-        raise ValueError(f"Classes need one output, not {list(graph.outputs)}")
+        raise ValueError(f"labels need a network with one output, not {list(graph.outputs)}")
     return graph.classes or math.prod(graph.tensors[graph.outputs[0]].shape)

@@ -27,7 +27,7 @@ _OPTIONS = (
         "--layout",
         group=Topic.LAYOUT,
         type=Choice([_LAYOUT]),
-        help="Write no C, but all weights as this machine reads them.",
+        help="Write the weights in the layout of this machine, and no C.",
     ),
     option(
         "--lanes",
@@ -36,19 +36,19 @@ _OPTIONS = (
         type=click.IntRange(min=1),
         default=BM1684X.lanes,
         show_default=True,
-        help="Lanes of the layout (the document's NPU_NUM).",
+        help="Lanes of the layout (NPU_NUM).",
     ),
     option(
         "--ic-parallel",
         group=Topic.LAYOUT,
         type=click.IntRange(min=1),
-        help="Input channels side by side in int8 (IC_PARALLEL).  [as many as lanes]",
+        help="Input channels per int8 vector (IC_PARALLEL).  [default: as many as lanes]",
     ),
     option(
         "--eu-num",
         group=Topic.LAYOUT,
         type=click.IntRange(min=1),
-        help="Bytes that a lane processes at once (EU_NUM).  [as many as lanes]",
+        help="Bytes that a lane processes at once (EU_NUM).  [default: as many as lanes]",
     ),
     option(
         "--3ic-optimize",
@@ -58,13 +58,13 @@ _OPTIONS = (
         type=Choice(["auto", "0", "1", "2", "3"]),
         default="auto",
         show_default=True,
-        help="Fold kernel rows (1), columns (2) or both (3) into few input channels.",
+        help="Fold kernel rows (1), columns (2) or both (3) into the input channels.",
     ),
     option(
         "--weights",
         group=Topic.LAYOUT,
         type=Choice(FLOAT_TYPES),
-        help="Type of the weights of float layers.  [as in the file]",
+        help="Data type of float layers' weights.  [default: as in the file]",
     ),
 )
 
@@ -101,7 +101,7 @@ class LayoutChoices:
             If it is no network, or none of its layers can be laid out.
         """
         if is_model_file(network):
-            raise ValueError(f"{network} is compiled: --layout is for the network it was made of")
+            raise ValueError(f"{network} is compiled: --layout needs the original network file")
         graph = replace(reading, exact=Exactness.BM1684X.value).graph(network)
         layout = lay_out(
             graph,
@@ -133,7 +133,7 @@ def layout_options(command: Command) -> Command:
         context = click.get_current_context()
         names = [param.name for param in context.command.params if param.name]
         others = tuple(name for name in names if name not in (*_SHARED, *_NAMES))
-        refuse_given(others, f"with --layout {_LAYOUT}, which compiles and runs nothing")
+        refuse_given(others, f"with --layout {_LAYOUT}")
         lanes = values["lanes"]
         geometry = Geometry(
             lanes=lanes,

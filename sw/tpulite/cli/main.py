@@ -15,34 +15,34 @@ __all__ = ["COMMANDS", "commands", "main"]
 
 _SECTIONS = {
     "Your network": {
-        "inspect": ("inspect", "Where each operator of a network runs, and why."),
-        "quantize": ("quantize", "A network of floats becomes int8; what that costs."),
-        "compile": ("compile:compile_file", "Compile a network to a file that runs."),
-        "run": ("run", "Run a network: results, accuracy, cycles."),
-        "profile": ("profile", "Cycles of each layer, and what would help."),
+        "inspect": ("inspect", "List operators: shapes, MACs, where each runs and why."),
+        "quantize": ("quantize", "Quantize a float network to int8; show the loss."),
+        "compile": ("compile:compile_file", "Compile a network to a .tpulite file."),
+        "run": ("run", "Run a network: outputs, accuracy, cycles."),
+        "profile": ("profile", "Show cycles per layer, bottlenecks, and advice."),
     },
-    "How right it is": {
-        "evaluate": ("evaluate", "Accuracy on a data set, and what is mistaken."),
-        "compare": ("compare", "Compare every bit with a library, or with the RTL."),
+    "Correctness": {
+        "evaluate": ("evaluate", "Measure accuracy on a data set, with a confusion matrix."),
+        "compare": ("compare", "Compare every bit with LiteRT, ONNX Runtime or the RTL."),
         "check": ("check", "Compare cycles and accuracy with a baseline, for CI."),
     },
-    "Into hardware": {
-        "explore": ("explore", "Which machine for my networks: many, compared."),
-        "export": ("export", "Write C that runs a network, or weights for a BM1684X."),
-        "verilog": ("verilog", "Write the chip for other tools: Verilog, SDC, LPF."),
+    "Deployment": {
+        "explore": ("explore", "Compare machine configurations on your networks."),
+        "export": ("export", "Write C sources for firmware, or weights for a BM1684X."),
+        "verilog": ("verilog", "Write the chip as Verilog, with SDC and LPF constraints."),
     },
-    "Look closer": {
-        "info": ("info", "What a compiled file holds; configurations and devices."),
-        "disasm": ("info:disasm", "The commands of a program, one a line."),
-        "bind": ("bind:bind_file", "Compile once for a range of shapes."),
-        "gemm": ("gemm", "A matrix product, in panels and on the machine."),
-        "bench": ("bench", "Run workloads beside figures of other machines."),
-        "regress": ("regress", "Check this version at random, by seeds."),
+    "Details": {
+        "info": ("info", "Describe a compiled file; list configurations and devices."),
+        "disasm": ("info:disasm", "Print the commands of a compiled network."),
+        "bind": ("bind:bind_file", "Compile once for a range of input shapes."),
+        "gemm": ("gemm", "Multiply matrices; show panels, tiles and cycles."),
+        "bench": ("bench", "Run the benchmarks, compared with other accelerators."),
+        "regress": ("regress", "Test tpulite itself on random networks."),
     },
-    "Set up": {
-        "doctor": ("doctor", "What is missing on this machine, and what to type."),
-        "zoo": ("zoo", "Networks by name: our own, and others'."),
-        "cache": ("cache", "What is kept to be used again; clear it."),
+    "Setup": {
+        "doctor": ("doctor", "Show what is installed, and what to install."),
+        "zoo": ("zoo", "List and fetch the networks that have a name."),
+        "cache": ("cache", "Show or clear the cache."),
     },
 }
 """The commands in the order of a user's work: module and function of each, and its line of help.
@@ -81,7 +81,7 @@ def main() -> None:
     except click.ClickException as error:
         _fail(_said(error))
     except MemoryError:
-        _fail("There is not enough memory")
+        _fail("out of memory")
     except OSError as error:
         named = error.filename is not None and error.strerror is not None
         _fail(f"{error.filename}: {error.strerror}" if named else str(error))
@@ -90,7 +90,7 @@ def main() -> None:
     except AssertionError as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}, line {place.lineno}"
-        _fail(f"This is a fault of tpulite ({where}), please report it: {error}")
+        _fail(f"internal error ({where}), please report it: {error}")
 
 
 def _said(error: click.ClickException) -> str:
@@ -120,6 +120,6 @@ def _fail(message: str) -> None:
 @click.version_option(version("tpulite"))
 @click.pass_context
 def commands(context: click.Context) -> None:
-    """Compile networks for the tpulite machine, run them, and count the cycles."""
+    """Compile neural networks for the tpulite NPU, run them, and count the cycles."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -18,13 +18,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _DEFAULTS = Options()
 
 _WITHOUT = {
-    "simplify": "Compute channels that no result needs, too.",
-    "grouping": "Run layers one after the other.",
-    "rolling": "Compute rows that slices of a group share again instead of keeping them.",
-    "prefetch": "Load nothing ahead of the commands before its use.",
-    "block_start": "Start no layer before its input is complete.",
-    "interleaved": "Stream one image row at a time through depthwise convolutions.",
-    "dense_mode": "Pad images of few channels in DRAM, too.",
+    "simplify": "Keep channels that no output depends on.",
+    "grouping": "Run layers one by one instead of in groups.",
+    "rolling": "Recompute rows that slices of a group share instead of keeping them.",
+    "prefetch": "Do not load data ahead of the commands that use it.",
+    "block_start": "Start a layer only when its whole input is computed.",
+    "interleaved": "Stream one row at a time through depthwise convolutions.",
+    "dense_mode": "Pad inputs of few channels to whole vectors in DRAM.",
 }
 """Mechanisms that can be left out, and what the compiler does then."""
 
@@ -35,9 +35,14 @@ _OPTIONS = (
         type=Choice(GOALS),
         default=_DEFAULTS.optimize,
         show_default=True,
-        help="Fewest cycles, or fewest bytes of DRAM traffic.",
+        help="Minimize cycles, or DRAM traffic.",
     ),
-    option("--batch", group=Topic.COMPILER, type=int, help="Images of a run.  [1]"),
+    option(
+        "--batch",
+        group=Topic.COMPILER,
+        type=int,
+        help="Inferences per run (batch size).  [default: 1]",
+    ),
     *(
         option(
             f"--no-{name.replace('_', '-')}",
@@ -54,19 +59,19 @@ _OPTIONS = (
         type=Choice(GROUPINGS),
         default=_DEFAULTS.groups,
         show_default=True,
-        help="Groups by predicted cycles, or as the source document builds them.",
+        help="Choose layer groups by predicted cycles, or as the source document does.",
     ),
     option(
         "--halo-guard",
         group=Topic.COMPILER,
         is_flag=True,
-        help="No slices that repeat over half an image.",
+        help="Refuse slices that recompute more than half of their rows.",
     ),
     option(
         "--allocator",
         group=Topic.COMPILER,
         type=Choice(ALLOCATORS),
-        help="How addresses are found.  [online; longest with --grouping document]",
+        help="Buffer allocator.  [default: online; with --grouping document: longest]",
     ),
     option(
         "--moves",
@@ -74,7 +79,7 @@ _OPTIONS = (
         type=int,
         default=_DEFAULTS.moves,
         show_default=True,
-        help="Random changes of the groups to try.",
+        help="Random changes to the layer groups that the search tries.",
     ),
     option(
         "--moves-seed",
@@ -82,7 +87,7 @@ _OPTIONS = (
         type=click.IntRange(min=0),
         default=_DEFAULTS.seed,
         show_default=True,
-        help="Their seed.",
+        help="Seed of these changes.",
     ),
     option(
         "--effort",
@@ -90,7 +95,7 @@ _OPTIONS = (
         type=int,
         default=_DEFAULTS.effort,
         show_default=True,
-        help="Commands that searches for better groups and plans may estimate in small networks.",
+        help="Search budget in commands for a network of up to two layers; more find better plans.",
     ),
     option(
         "--order",
@@ -98,19 +103,19 @@ _OPTIONS = (
         type=Choice(ORDERS),
         default=_DEFAULTS.order,
         show_default=True,
-        help="Of products: chosen; K outermost, as the MLP's document; or innermost.",
+        help="Loop order of dense layers: auto, or K (the summed axis) outermost or innermost.",
     ),
     option(
         "--resident",
         group=Topic.COMPILER,
         is_flag=True,
-        help="Weights stay on chip from run to run; only the first one loads them.",
+        help="Keep weights on chip between runs; only the first run loads them.",
     ),
     option(
         "--no-cache",
         group=Topic.COMPILER,
         is_flag=True,
-        help="Compile even what has been compiled before.",
+        help="Compile again; ignore the cache.",
     ),
 )
 

@@ -45,7 +45,7 @@ class _Output(click.Path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if path.exists() and not path.is_file():
-            raise ValueError(f"{path} is no ordinary file, which could be replaced")
+            raise ValueError(f"{path} is not a regular file")
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
         if not os.access(path.parent, os.W_OK):

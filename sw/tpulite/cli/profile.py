@@ -53,7 +53,7 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
     default=_MODEL,
     show_default=True,
     callback=_device,
-    help="Whose cycles: the cycle model's, or those that a device counts (rtl).",
+    help="Source of the cycles: the cycle model, or a device that counts them (rtl).",
 )
 @mhz_option
 @host_ms_option
@@ -77,8 +77,8 @@ def profile(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Show the cycles of each layer, what they are spent on, and what would help.
 
-    NETWORK is a file (.tflite, .onnx, .npz, .tpulite, or a program that bind wrote) or a name of
-    the zoo.
+    NETWORK is a file (.tflite, .onnx, .npz, .tpulite, or a program written by bind) or the name of
+    a zoo network.
     """
     if is_stdout(json_path) and is_stdout(csv_path):
         raise click.UsageError("--json - and --csv - cannot be used together.")
@@ -106,7 +106,7 @@ def _print(console: Console, profile: Profile, speed: Speed) -> None:
     for sentence in advise_slowest(profile):
         console.print(sentence, highlight=False, markup=False)
     if not profile.runs:
-        console.print("the host computes all of it: nothing runs on the machine")
+        console.print("all operators run on the CPU: there are no cycles to show")
         return
     console.print(activity_line(profile.activity), highlight=False)
     say(console, f"{profile.device}: {speed.line()}")

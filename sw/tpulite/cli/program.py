@@ -80,11 +80,11 @@ def refuse_networks_options(
     UsageError, ValueError
         If something was.
     """
-    choices.refuse(f"{path} is a program, and compiled")
+    choices.refuse(f"{path} is compiled")
     reading.refuse(path, Program.load(path).config)
     for option, value in given.items():
         if value is not None:
-            raise click.UsageError(f"{option} is for networks, and {path} is a program.")
+            raise click.UsageError(f"{option} needs a network, and {path} is a program.")
 
 
 def run_program(
@@ -111,7 +111,7 @@ def run_program(
     """
     program, (json_path, csv_path) = Program.load(path), records
     if output is not None and len(program.outputs) != 1:
-        raise ValueError(f"--output writes one output, not {[x.name for x in program.outputs]}")
+        raise ValueError(f"--output needs one output, not {len(program.outputs)}: use --json")
     graph = program_graph(program)
     if choices.source is None:
         inputs = Inputs.drawn(graph, choices.limit or 1, choices.seed)
@@ -146,7 +146,7 @@ def _run_all(
         session.record_traces(number == 0)  # which takes time
         runs.append(session.run(one))
         if (fault := runs[-1].fault) is not None:
-            raise RuntimeError(f"The program stopped at {fault}")
+            raise RuntimeError(f"the program stopped with {fault}")
     return runs
 
 
@@ -226,7 +226,7 @@ class _Report:
             lines.append(name)
             lines += [f"  {line}" for each in self.answers(results) for line in each.lines()]
         if (more := len(self.inputs) - _ANSWERS) > 0:
-            lines.append(f"and {more} more, which --output and --json write")
+            lines.append(f"... and {more} more: --output and --json write all")
         for line in lines:
             console.print(line, highlight=False, markup=False)
         if self.profile is not None:

@@ -52,14 +52,14 @@ _SHOWN = 10
     group=Topic.INPUT,
     type=PATH,
     required=True,
-    help="Samples of your data: an array (.npy, .npz), a picture, or a folder of them.",
+    help="Samples of your data: an array (.npy, .npz), an image, or a folder of them.",
 )
 @option(
     "-o",
     "--output",
     group=Topic.OUTPUT,
     type=OUTPUT,
-    help="By default NETWORK.int8.onnx (.tflite), in this folder.",
+    help="File to write.  [default: NETWORK.int8.onnx or .tflite, in this folder]",
 )
 @shape_option
 @dim_option
@@ -68,16 +68,19 @@ _SHOWN = 10
     group=Topic.INPUT,
     type=PIXELS,
     metavar="LOW:HIGH",
-    help="What black and white of pictures are to the network.  [0:1]",
+    help="Input range that pixel values are scaled to.  [default: 0:1]",
 )
 @option(
     "--per-tensor",
     group=Topic.NUMERICS,
     is_flag=True,
-    help="One scale for all channels of weights.",
+    help="Use one weight scale per tensor, not per channel.",
 )
 @option(
-    "--symmetric", group=Topic.NUMERICS, is_flag=True, help="Zero points of activations are 128."
+    "--symmetric",
+    group=Topic.NUMERICS,
+    is_flag=True,
+    help="Use zero point 128 for activations (symmetric).",
 )
 @option(
     "--percentile",
@@ -85,7 +88,7 @@ _SHOWN = 10
     type=click.FloatRange(0, 100, min_open=True),
     default=100.0,
     show_default=True,
-    help="Share of the activations that must lie in the range of a tensor.",
+    help="Percentage of activation values that each tensor's range covers.",
 )
 @json_option
 @csv_option
@@ -102,11 +105,10 @@ def quantize(  # noqa: PLR0913 - options of the command
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
-    """Quantize a network of floats (.onnx, .tflite) to int8 with samples of your data.
+    """Quantize a float network (.onnx, .tflite) to int8 with samples of your data.
 
-    The result is a file that any runtime opens; operators of ONNX stand between DequantizeLinear
-    and QuantizeLinear. The table shows where the most is lost against the network of floats; --json
-    and --csv have all tensors.
+    Any runtime opens the resulting file; ONNX operators are quantized in QDQ format. The table
+    shows the tensors that lose most against the float network; --json and --csv have all tensors.
     """
     data = network.read_bytes()
     tflite = data[4:8] == IDENTIFIER
@@ -139,7 +141,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     if is_stdout(json_path) or is_stdout(csv_path):
         return
     console = Console()
-    lines = [*remarks, f"{output}: {model.statement()}", *_advice(model)]
+    lines = [*remarks, f"{output}: quantized", model.statement(), *_advice(model)]
     if quality.tensors:
         console.print(_table(quality))
     lines.append(_summary(quality))
@@ -150,7 +152,7 @@ def quantize(  # noqa: PLR0913 - options of the command
 def _require(tflite: bool) -> None:
     """Check that the quantizer of a format is installed."""
     if tflite:
-        require_package("ai_edge_quantizer", "quantize", "quantize of a TFLite file")
+        require_package("ai_edge_quantizer", "quantize", "quantize for TFLite files")
         return
     for package in ("onnx", "onnxruntime"):
         require_package(package, "onnx", "quantize")
@@ -217,22 +219,22 @@ def _advice(model: Model) -> list[str]:
     if not additions:
         return []
     return [
-        f"{len(additions)} of Add and Sub are the host's, as ONNX Runtime's bits depend on the "
-        "CPU; --exact litert-ref runs them on the machine, with other roundings"
+        f"{len(additions)} Add or Sub run on the CPU, because ONNX Runtime's rounding of them "
+        "depends on the CPU model; --exact litert-ref runs them on the machine, rounded as LiteRT"
     ]
 
 
 def _summary(quality: Quality) -> str:
     """Return how well both networks agree, on the samples of the calibration."""
-    text = f"on the {quality.samples} samples of the calibration"
+    text = f"on the {quality.samples} calibration samples"
     if quality.agreement is None:
         return text
-    return f"top-1 agrees with the floats in {quality.agreement:.1%}, {text}"
+    return f"top-1 agreement with the float network: {quality.agreement:.1%} {text}"
 
 
 def _table(quality: Quality) -> Table:
     """Return the tensors of which the most is lost."""
-    table = Table(title="where the most is lost", box=box.SIMPLE)
+    table = Table(title="largest losses", box=box.SIMPLE)
     table.add_column("tensor")
     table.add_column("operator", no_wrap=True)
     for column in ("dB lost", "signal/noise dB", "largest error", "range"):

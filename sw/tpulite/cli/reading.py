@@ -48,7 +48,7 @@ class _Pair(click.ParamType):
     ) -> tuple[str, str]:
         after, _, before = str(value).partition("=")
         if not after or not before:
-            self.fail(f"{value!r} must be as in h_next=h: an output, and its input", param, ctx)
+            self.fail(f"{value!r} must be OUTPUT=INPUT, like h_next=h", param, ctx)
         return after, before
 
 
@@ -113,7 +113,7 @@ class Reading:
         graph = self._part(path)
         with errors_named(path, self.calibration):
             if graph.format != "onnx" or graph.source is None:
-                raise ValueError("--calibrate is for ONNX files of floats, and this is none")
+                raise ValueError("--calibrate needs a float ONNX file, and this one is quantized")
             feeds, _ = read_feeds(self.calibration, graph, graph.source.data)
             return load_onnx(quantize_onnx(graph.source.data, feeds), network_name(path))
 
@@ -189,18 +189,18 @@ class Reading:
             If something was.
         """
         if self.inputs or self.outputs:
-            raise ValueError(f"{path} is compiled: it cannot be cut any more")
+            raise ValueError(f"{path} is compiled: give --inputs and --outputs to compile")
         if self.shapes:
-            raise ValueError(f"{path} is compiled: its shapes are settled")
+            raise ValueError(f"{path} is compiled: give --shape and --dim to compile")
         if self.states:
-            raise ValueError(f"{path} is compiled: its states are settled")
+            raise ValueError(f"{path} is compiled: give --state to compile")
         if self.exact or self.strict or self.calibration:
-            raise ValueError(f"{path} is compiled: whose bits it has and where it runs is settled")
+            raise ValueError(
+                f"{path} is compiled: give --exact, --strict and --calibrate to compile"
+            )
         chosen = click.get_current_context().get_parameter_source("config_name")
         if chosen is ParameterSource.COMMANDLINE and named_config(self.config_name) != compiled_for:
-            raise ValueError(
-                f"{path} is compiled: it runs on the configuration it was compiled for"
-            )
+            raise ValueError(f"{path} is compiled for another configuration: leave out --config")
 
 
 def meaning_options(command: Command) -> Command:
@@ -232,14 +232,14 @@ _OPTIONS = {
         group=Topic.NETWORK,
         multiple=True,
         metavar="TENSOR,...",
-        help="Leave out what comes before these tensors of the file.",
+        help="Start the network at these tensors; operators before them are left out.",
     ),
     "outputs": option(
         "--outputs",
         group=Topic.NETWORK,
         multiple=True,
         metavar="TENSOR,...",
-        help="Leave out what comes behind these tensors of the file.",
+        help="End the network at these tensors; operators after them are left out.",
     ),
     "shapes": shape_option,
     "dims": dim_option,
@@ -250,33 +250,33 @@ _OPTIONS = {
         type=_Pair(),
         multiple=True,
         metavar="OUTPUT=INPUT",
-        help="An output that is an input of the next run, and zero before the first.",
+        help="Feed this output back to this input in the next run; zeros in the first.",
     ),
     "strict": option(
         "--strict",
         group=Topic.MACHINE,
         is_flag=True,
-        help="Refuse what the machine cannot run, except at the ends.",
+        help="Fail if operators between machine layers need the CPU.",
     ),
     "exact": option(
         "--exact",
         group=Topic.NUMERICS,
         type=Choice([exactness.value for exactness in Exactness]),
-        help="Whose bits.  [TFLite: litert-ref, ONNX: ort]",
+        help="Library to match bit for bit.  [default: litert-ref for TFLite, ort for ONNX]",
     ),
     "classes": option(
         "--classes",
         group=Topic.NETWORK,
         type=int,
         metavar="N",
-        help="How many outputs are classes, the first ones.  [as the file says, else all]",
+        help="Number of classes: the first N outputs.  [default: from the file, else all]",
     ),
     "calibration": option(
         "--calibrate",
         "calibration",
         group=Topic.NUMERICS,
         type=PATH,
-        help="Samples (.npy, or a folder) to quantize an ONNX file of floats with.",
+        help="Samples (.npy, or a folder) to quantize a float ONNX file with.",
     ),
 }
 
@@ -304,14 +304,18 @@ def ways_out(graph: Graph, exactness: Exactness, error: RefusedError) -> list[st
     ]
     quantized = any(tensor.quantization is not None for tensor in graph.tensors.values())
     if floats and not quantized:
-        advice = "--calibrate SAMPLES.npy quantizes" if graph.format == "onnx" else "first quantize"
-        return [f"{advice} a network of floats"]
+        advice = (
+            "--calibrate SAMPLES.npy quantizes it"
+            if graph.format == "onnx"
+            else "quantize it first"
+        )
+        return [f"this is a float network: {advice}"]
     if exactness != Exactness.LITERT_REF:
         try:
             partition(place(graph, Exactness.LITERT_REF), strict=True)
         except ValueError:
             pass
         else:
-            ways.append("--exact litert-ref runs it on the machine, with that library's bits")
-    ways.append("without --strict the host computes them")
+            ways.append("--exact litert-ref runs them on the machine, with LiteRT's numerics")
+    ways.append("without --strict they run on the CPU")
     return ways

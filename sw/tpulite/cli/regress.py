@@ -35,10 +35,10 @@ def _jobs(context: click.Context, parameter: click.Parameter, text: str) -> tupl
 def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> range:
     first, dots, last = text.partition("..")
     if not first.isdecimal() or not (last.isdecimal() or not dots):
-        raise ValueError(f"Seeds must be FIRST..LAST or one number, not {text!r}")
+        raise ValueError(f"--seeds {text}: must be FIRST..LAST or one number")
     seeds = range(int(first), int(last or first) + 1)
     if not seeds:
-        raise ValueError(f"--seeds {text} has none: the last one is before the first")
+        raise ValueError(f"--seeds {text}: the last seed is smaller than the first")
     return seeds
 
 
@@ -48,7 +48,7 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
     default="all",
     show_default=True,
     callback=_jobs,
-    help=f"What to check, of {', '.join(JOBS)}.",
+    help=f"Jobs to run: {', '.join(JOBS)}.",
 )
 @option(
     "--seeds",
@@ -56,15 +56,15 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
     show_default=True,
     callback=_seeds,
     metavar="FIRST..LAST",
-    help="Seeds of each job, both ends included; or one.",
+    help="Seeds of each job, both ends included; or a single seed.",
 )
 @worker_options
-@option("--no-cache", is_flag=True, help="Check even what has been checked before.")
+@option("--no-cache", is_flag=True, help="Run again what has passed before.")
 @option(
     "--smallest",
     "folder",
     type=click.Path(file_okay=False, writable=True, path_type=Path),
-    help="Write the smallest networks that still fail into this folder.",
+    help="Reduce failing networks, and write the smallest that still fail to this folder.",
 )
 @json_option
 def regress(
@@ -75,10 +75,10 @@ def regress(
     folder: Path | None,
     json_path: Path | None,
 ) -> None:
-    """Check tpulite itself at random: what is drawn follows from a seed.
+    """Test tpulite itself on random networks, one per seed.
 
-    Results are kept: an interrupted run goes on where it was, and a longer range checks what is
-    new. What fails is told with the command that repeats it. The exit code is then 1.
+    Results are cached: an interrupted run resumes, and a longer range runs only the new seeds. For
+    each failure the command that repeats it is printed; the exit code is then 1.
     """
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,13 +104,13 @@ def _write_smallest(console: Console, outcomes: Mapping[str, Outcome], folder: P
     for name, outcome in outcomes.items():
         alone = [first for first, last in outcome.failures if first == last]
         for seed in alone[:_FAILURES]:
-            with console.status(f"the smallest case of {name} {seed}"):
+            with console.status(f"reducing {name} {seed}"):
                 try:
                     path = smallest_case(name, seed, folder)
                 except ValueError as error:
                     path = error
             if path is not None:
-                tell(f"{name} {seed}, the smallest case: {path}")
+                tell(f"{name} {seed}, reduced: {path}")
 
 
 def _record(outcome: Outcome) -> dict[str, object]:
@@ -128,8 +128,8 @@ def _print(console: Console, outcomes: Mapping[str, Outcome], *, alone: bool) ->
     table = Table(box=box.SIMPLE)
     table.add_column("job", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
-    table.add_column("fail", justify="right", no_wrap=True)
-    table.add_column("of them")
+    table.add_column("failed", justify="right", no_wrap=True)
+    table.add_column("counts")
     for name, outcome in outcomes.items():
         counts = ", ".join(f"{count:,} {what}" for what, count in outcome.totals.items())
         failed = sum(last - first + 1 for first, last in outcome.failures)
@@ -145,4 +145,4 @@ def _print(console: Console, outcomes: Mapping[str, Outcome], *, alone: bool) ->
                 tell(trace.rstrip())
             tell(f"  tpulite regress --jobs {name} --seeds {span} --workers 1 --no-cache")
         if (more := len(outcome.failures) - _FAILURES) > 0:
-            tell(f"and {more:,} more of {name}, which --json writes")
+            tell(f"... and {more:,} more failures of {name}: --json writes all")

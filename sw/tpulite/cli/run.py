@@ -54,10 +54,10 @@ _PROGRAMS = (".tpl", ".tpulite")
     "--labels",
     group=Topic.INPUT,
     type=PATH,
-    help="Names of classes, one a line, for the five likeliest; or the inputs' classes (.npy), for "
-    "the accuracy.",
+    help="Class names, one per line, to show the top 5; or the classes of the inputs (.npy), to "
+    "measure accuracy.",
 )
-@option("--output", group=Topic.OUTPUT, type=OUTPUT, help="Write the output here (.npy).")
+@option("--output", group=Topic.OUTPUT, type=OUTPUT, help="Write the output to this file (.npy).")
 @option(
     "--steps",
     "steps_path",
@@ -66,10 +66,15 @@ _PROGRAMS = (".tpl", ".tpulite")
     is_flag=False,
     flag_value="-",
     metavar="[FILE.npz]",
-    help="Run dense layers step by step, too: show every sum and activation, or write them here.",
+    help="Also run dense layers step by step: show sums and activations, or write them to a file.",
 )
-@option("--limit", group=Topic.INPUT, type=click.IntRange(min=1), help="Run only the first inputs.")
-@option("--reset", group=Topic.INPUT, is_flag=True, help="Let states begin anew with every input.")
+@option(
+    "--limit",
+    group=Topic.INPUT,
+    type=click.IntRange(min=1),
+    help="Number of inputs.  [default: all]",
+)
+@option("--reset", group=Topic.INPUT, is_flag=True, help="Reset the states before every input.")
 @mhz_option
 @host_ms_option
 @seed_option
@@ -98,12 +103,12 @@ def run(  # noqa: PLR0913 - options of the command
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
-    """Run a network (.tflite, .onnx), a compiled one (.tpulite) or a program.
+    """Run a network (.tflite, .onnx), a compiled one (.tpulite) or a program written by bind.
 
-    A program, as bind writes it, takes and gives the integers of its tensors, in their shapes:
-    those of info. Without --input there is a random one. Of a network with states, inputs are
-    frames of one sequence, in order. A device without a clock has the cycles of the cycle model;
-    --trace and --html show the first run.
+    Without --input a random input is used. If a network has states, the inputs are the frames of
+    one sequence, in order. A program takes and gives integer tensors of the shapes that info
+    prints. If the device has no clock, the cycles are those of the cycle model. --trace and --html
+    show the first run.
     """
     if not _is_network(file):
         idle = {"--labels": labels, "--pixels": pixels, "--reset": reset or None}
@@ -115,7 +120,9 @@ def run(  # noqa: PLR0913 - options of the command
     model = reading.model(file, choices)
     _check_options(model, source, pixels, labels, reset)
     if output is not None and len(model.graph.outputs) != 1:
-        raise ValueError(f"--output writes one output, not {list(model.graph.outputs)}")
+        raise ValueError(
+            f"--output needs a network with one output, not {len(model.graph.outputs)}: use --json"
+        )
     if steps_path is not None:
         check_steps(model, str(file))
     inputs = _inputs(model, source, pixels, limit, seed)
@@ -167,11 +174,11 @@ def _check_options(
 ) -> None:
     """Refuse options that this network, or random inputs, have no use for."""
     if reset and not model.graph.states:
-        raise click.UsageError(f"--reset: {model.graph.name} has no states")
+        raise click.UsageError(f"{model.graph.name} has no states: leave out --reset")
     if source is None and labels is not None:
-        raise click.UsageError("--labels needs --input: random inputs have no classes.")
+        raise click.UsageError("--labels needs --input.")
     if source is None and pixels is not None:
-        raise click.UsageError("--pixels needs --input: random inputs are no pictures.")
+        raise click.UsageError("--pixels needs --input.")
 
 
 def _is_network(file: Path) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from tpulite.cli.common import say
+from tpulite.counted import counted
 from tpulite.golden.timing import predict_cycles
 from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
@@ -171,7 +172,7 @@ class RunReport:
             lines.append(name)
             lines += [f"  {line}" for each in self.answers(number) for line in each.lines()]
         if (more := len(self.inputs) - _ANSWERS) > 0:
-            lines.append(f"and {more} more, which --output and --json write")
+            lines.append(f"... and {more} more: --output and --json write all")
         return lines
 
     def _lines(self) -> list[str]:
@@ -182,22 +183,22 @@ class RunReport:
         if model.programs:
             lines.append(report_programs(model.steady_programs, cycles=False).line())
         count = len(self.inputs)
-        inputs = f"{count} input{'s' * (count > 1)}"
+        inputs = counted(count, "input")
         if model.layers:
             lines.append(f"{inputs} on {self.device}{self._cycle_words()}")
             if self.mhz is not None:
                 lines.append(self._speed.time_words())
         else:
-            lines.append(f"{inputs} on the host: nothing ran on {self.device}")
+            lines.append(f"{inputs} on the CPU: nothing ran on {self.device}")
         if self.accuracy is not None:
-            lines.append(f"accuracy {self.accuracy:.2%} of {inputs}")
+            lines.append(f"accuracy: {self.accuracy:.2%} of {inputs}")
         return lines
 
     def _cycle_words(self) -> str:
         low, high, batch = min(self.cycles), max(self.cycles), self.results.batch
         spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         bound = limit_cycles(self.model.steady_programs)
-        limit = f" (limit {bound:,})" if self._speed.complete else ""
-        each = "each" if batch == 1 else f"a batch of {batch}"
-        whose = ":" if self.results.cycles is not None else "; by the cycle model"
-        return f"{whose} {spread} cycles {each}{limit}"
+        limit = f" (lower bound {bound:,})" if self._speed.complete else ""
+        each = "each" if batch == 1 else f"per batch of {batch}"
+        whose = "" if self.results.cycles is not None else " by the cycle model"
+        return f": {spread} cycles {each}{whose}{limit}"

@@ -83,7 +83,7 @@ def read_samples(
             return given, ()
         counts = {len(values) if values.ndim else 0 for values in given.values()}
         if len(counts) != 1:
-            raise ValueError(f"{path} must hold equally many of each input, not {sorted(counts)}")
+            raise ValueError(f"{path} must hold as many of each input, not {sorted(counts)}")
         return [{name: given[name][i] for name in given} for i in range(counts.pop())], ()
     read = InputReader(graph, Exactness.ORT, pixels).read(path)
     each = [{name: read.values[name][i] for name in graph.inputs} for i in range(len(read.names))]

@@ -26,7 +26,7 @@ class _Extents(click.ParamType):
         name, _, text = str(value).rpartition("=")
         parts = text.split("x") if self.several else [text]
         if not name or not all(part.isascii() and part.isdigit() for part in parts):
-            self.fail(f"{value!r} must be as in {self.example}", param, ctx)
+            self.fail(f"{value!r} must be like {self.example}", param, ctx)
         return name, tuple(map(int, parts))
 
 
@@ -37,7 +37,7 @@ shape_option = option(
     type=_Extents("x=1x3x64x64", several=True),
     multiple=True,
     metavar="INPUT=1x3x64x64",
-    help="Shape of an input that the file leaves open.",
+    help="Shape of an input with open dimensions.",
 )
 
 dim_option = option(
@@ -47,7 +47,7 @@ dim_option = option(
     type=_Extents("sequence=128", several=False),
     multiple=True,
     metavar="NAME=128",
-    help="An extent that an ONNX file has by name.",
+    help="Value of a named dimension of an ONNX file.",
 )
 
 
@@ -66,6 +66,6 @@ def given_shapes(
         found: dict[str, tuple[int, ...]] = {}
         for name, extents in pairs:
             if found.setdefault(name, extents) != extents:
-                raise click.UsageError(f"{flag} {name} is given twice, with two values.")
+                raise click.UsageError(f"{flag} {name} is given twice, with different values.")
         by_name.append(found)
     return GivenShapes(by_name[0], {name: extent for name, (extent,) in by_name[1].items()})

@@ -111,7 +111,7 @@ class StepsReport:
             table.add_row(step.name, step.formula, shape, values.dtype.name, *ends, first)
         console.print(table)
         if self.wrong:
-            raise RuntimeError(f"Steps {', '.join(self.wrong)} are not numpy's on {self.device}")
+            raise RuntimeError(f"steps {', '.join(self.wrong)} differ from numpy on {self.device}")
         last = self.steps[-1].name
-        text = f"{len(self.steps)} steps on {self.device}: every element is that of numpy; "
+        text = f"{len(self.steps)} steps on {self.device}: every element equals numpy's; "
         say(console, f"{text}{last} is the output")

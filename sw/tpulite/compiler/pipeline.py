@@ -133,7 +133,7 @@ def compile_pair(
     if left.data != wanted.data:  # plans differ so much that constants do
         warm = without_loads(cold, left.end, prefetch=options.prefetch)
         if violations := check(warm):
-            raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
+            raise AssertionError(f"the compiler generated an illegal program: {violations[0]}")
     return cold, warm
 
 
@@ -199,7 +199,7 @@ def _build(
     watch.tell("check")
     same = known.once(("checked", id(program.commands)), lambda: (program.commands, check(program)))
     if violations := same[1]:
-        raise AssertionError(f"The compiler made an illegal program: {violations[0]}")
+        raise AssertionError(f"the compiler generated an illegal program: {violations[0]}")
     return program, pools[count].pins or Pins(config.ub_banks, loaded=False)
 
 

@@ -114,7 +114,7 @@ def _densely(
 
 
 _SPLITS = (
-    Pass("split picks", _on_layers(split_picks)),
+    Pass("split strided slices", _on_layers(split_picks)),
     Pass("split transposed convolutions", _on_layers(split_transposed)),
 )
 

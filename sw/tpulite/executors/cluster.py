@@ -70,7 +70,7 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
                 warnings.simplefilter("ignore")  # of versions, which we check ourselves
                 self._client = Client(self._address, timeout=_CONNECT_S, set_as_default=False)
         except OSError as error:
-            raise ValueError(f"There is no scheduler at {self._address}: {error}") from error
+            raise ValueError(f"no scheduler answers at {self._address}: {error}") from error
         try:
             self._check_workers()
             self._held = self._client.scatter(self._shared, broadcast=True, hash=False)
@@ -123,10 +123,10 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
         for side, found in sides.items():
             there = found["host"]["python"]
             if tuple(there.split(".")[:2]) != python:
-                raise ValueError(f"{side} has Python {there}, and we have {'.'.join(python)}")
+                raise ValueError(f"{side} has Python {there}, not {'.'.join(python)}")
             ours, theirs = (x["packages"].get("distributed") for x in (here, found))
             if ours != theirs:
-                raise ValueError(f"{side} has distributed {theirs}, and we have {ours}")
+                raise ValueError(f"{side} has distributed {theirs}, not {ours}")
 
     def _check_workers(self) -> None:
         """Raise ValueError if there are no workers, or one would give other results."""
@@ -138,8 +138,8 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
         said = self._client.run(self._identity, on_error="return")
         for worker, identity in said.items():
             if isinstance(identity, ImportError):
-                raise ValueError(f"{worker} has another tpulite, or none: {identity}")
+                raise ValueError(f"{worker} has a different tpulite, or none: {identity}")
             if isinstance(identity, BaseException):
                 raise ValueError(f"{worker}: {identity}")
             if identity != self._identity():
-                raise ValueError(f"{worker} has another version of tpulite")
+                raise ValueError(f"{worker} has a different version of tpulite")

@@ -105,11 +105,11 @@ def _run(session: Session, layers: LayerGraph, batch: int, seed: int) -> int:
     given = {name: np.stack([image[name] for image in images]) for name in layers.inputs}
     results = session.run({name: x if batch > 1 else x[0] for name, x in given.items()})
     if results.fault is not None:
-        raise RuntimeError(f"{layers.name}: the chip has a fault: {results.fault}")
+        raise RuntimeError(f"{layers.name}: the chip stopped with {results.fault}")
     for number, image in enumerate(images):
         expected = run_layers(layers, image)
         for name, found in results.outputs.items():
             if not np.array_equal(found[number] if batch > 1 else found, expected[name]):
-                raise RuntimeError(f"{layers.name}: the chip computes another {name!r}")
+                raise RuntimeError(f"{layers.name}: the chip computes a different {name!r}")
     assert results.cycles is not None
     return results.cycles

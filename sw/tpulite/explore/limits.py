@@ -34,7 +34,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.max_ms is not None and self.mhz is None:
-            raise ValueError("--max-ms needs a clock: --mhz")
+            raise ValueError("--max-ms needs a clock frequency: give --mhz")
 
     def broken(self, point: Point) -> str:
         """Return why a point is none to take: it does not run, or exceeds a limit; else nothing."""
@@ -60,7 +60,7 @@ def answer(points: Sequence[Point], limits: Limits) -> str:
     """
     able = [point for point in points if not point.trouble]
     if not able:
-        return "No machine runs all networks"
+        return "no configuration runs all networks"
     networks = " and ".join(able[0].outcomes)
     good = [point for point in able if not limits.broken(point)]
     fastest = min(good or able, key=lambda point: (point.objective("cycles"), point.size.lut))
@@ -69,7 +69,8 @@ def answer(points: Sequence[Point], limits: Limits) -> str:
         speed += f", {limits.milliseconds(fastest):.3g} ms at {limits.mhz:g} MHz"
     if not good:
         return (
-            f"No machine runs {networks} within the limits; {machine_name(fastest)} takes {speed}"
+            f"no configuration runs {networks} within the limits; the fastest, "
+            f"{machine_name(fastest)}, takes {speed}"
         )
     if limits.max_ms is None:
         return f"{machine_name(fastest)} runs {networks} fastest: {speed}"

@@ -124,10 +124,10 @@ def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
         if name not in known:
             raise ValueError(no_such("field of a configuration", name, known))
         if name in [axis.field for axis in axes]:
-            raise ValueError(f"{name} is varied twice")
+            raise ValueError(f"{name} is given twice")
         values = tuple(value for part in rest.split(",") for value in _read(name, part))
         if len(set(values)) < len(values):
-            raise ValueError(f"{text!r} has a value twice")
+            raise ValueError(f"{text!r}: a value is given twice")
         axes.append(Axis(name, values))
     return tuple(axes)
 
@@ -136,7 +136,7 @@ def _read(name: str, text: str) -> Iterator[Any]:
     match = _RANGE.fullmatch(text)
     if match is None:
         if not text:
-            raise ValueError(f"{name} needs a value between commas, or LOW..HIGH")
+            raise ValueError(f"{name} needs values between commas, or LOW..HIGH")
         yield _checked(name, read_field(name, text))
         return
     low, high = map(int, match.groups())

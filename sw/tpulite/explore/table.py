@@ -50,7 +50,7 @@ def chip_table(counted: Sequence[Counted]) -> Table:
     for name in counted[0].machine:
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("network", overflow="fold")
-    for name in ("model", "chip", "model off"):
+    for name in ("model", "chip", "model error"):
         table.add_column(name, justify="right", no_wrap=True)
     for each in counted:
         shown = f"{each.model:,}", f"{each.chip:,}", f"{each.off:+.2%}"

@@ -82,15 +82,15 @@ class Sizes:
 
 
 _ROWS = {
-    "image": ("image", "what the chip reads: RAM or mapped flash"),
+    "image": ("image", "read by the chip: RAM or mapped flash"),
     "constants": ("  weights and records", ""),
     "commands": ("  commands", ""),
-    "memory": ("memory", "what chip and host write: RAM that both reach"),
-    "input": ("  inputs", "as the chip reads them"),
-    "output": ("  outputs", "as the chip writes them"),
+    "memory": ("memory", "written by chip and CPU: RAM that both can access"),
+    "input": ("  inputs", "in the chip's layout"),
+    "output": ("  outputs", "in the chip's layout"),
     "scratch": ("  scratch", "activations that leave the chip"),
-    "host": ("  between steps of the host", ""),
-    "tables": ("tables of the host", "constants beside the code"),
+    "host": ("  between CPU steps", ""),
+    "tables": ("CPU tables", "constants in the program"),
 }
 
 

@@ -1,5 +1,5 @@
-/* What the host computes of a network, at its ends: with the very bits of the library that the
- * network was exported for, and without floating-point operations but for the last four.
+/* Operators of a network that run on the CPU, bit-exact with the library whose numerics the
+ * network was exported with. Only the last four use floating-point operations.
  *
  * Each function computes one input; `x` and `y` are as the types of the tensors say.
  */
@@ -10,7 +10,7 @@
 
 /* Floats to 8-bit integers. Integers count from the least: thresholds[i] is the least float of
  * integer i + 1, as an integer of the same order: its bits, and for negative floats their
- * magnitude's bits negated. What is not a number becomes the least integer. */
+ * magnitude's bits negated. NaN becomes the least integer. */
 typedef struct {
     uint32_t count;
     uint8_t least; /* the least integer's byte */

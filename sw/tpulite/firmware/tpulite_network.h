@@ -133,8 +133,8 @@ typedef struct {
 tpulite_status tpulite_network_check(const tpulite_network *network,
                                      const tpulite_placement *placement);
 
-/* Let the states of a network begin anew, as they must before its first run. Without states there
- * is nothing to do. */
+/* Set the states of a network to their initial values, as is required before its first run. A
+ * network without states needs no call. */
 void tpulite_network_reset(const tpulite_network *network, const tpulite_placement *placement);
 
 /* Run it once. Inputs and outputs are pointers to the caller's tensors, in the order and form of

@@ -40,7 +40,7 @@ def cut_graph(graph: Graph, inputs: Sequence[str] = (), outputs: Sequence[str] =
     if not inputs and not outputs:
         return graph
     if graph.source is None:
-        raise ValueError("only TFLite and ONNX files can be cut by --inputs and --outputs")
+        raise ValueError("--inputs and --outputs need a TFLite or ONNX file")
     cut = _cut_tflite if graph.format == "tflite" else _cut_onnx
     return cut(graph, graph.source.data, inputs, outputs)
 
@@ -101,7 +101,7 @@ def _cut_onnx(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Sequenc
         if shape is not None:
             types[name] = dtype, shape
         elif name in given:
-            raise ValueError(f"tensor {name!r} has a shape that is known only in the run")
+            raise ValueError(f"tensor {name!r} has a shape that is known only at run time")
     _check_use([(node.inputs, node.outputs) for node in model.nodes], given, wanted)
     file, _ = cut_onnx(data, {name: types[name] for name in given}, wanted)
     return load_onnx(with_types(file, types), graph.name, library=graph.source.library)

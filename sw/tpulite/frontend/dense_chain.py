@@ -21,7 +21,7 @@ __all__ = ["dense_chain", "load_dense_chain", "save_dense_chain"]
 
 _NAME = re.compile(r"(W|b|scale)([1-9]\d*)")
 
-_FORM = "W1, b1, scale1, W2, b2, scale2 and so on, perhaps classes"
+_FORM = "W1, b1, scale1, W2, b2, scale2, ... and optionally classes"
 
 
 def dense_chain(
@@ -68,9 +68,9 @@ def dense_chain(
             raise ValueError(f"{kind} must be a list, with one for each layer, not {found}")
     if not len(weights) == len(biases) == len(scales):
         found = f"{len(weights)} weights, {len(biases)} biases and {len(scales)} scales"
-        raise ValueError(f"a layer has one of each: weight, bias and scale; there are {found}")
+        raise ValueError(f"each layer needs a weight, a bias and a scale, not {found}")
     if not weights:
-        raise ValueError("a network has at least one layer, and there is no W1")
+        raise ValueError("there is no layer: W1 is missing")
     names = ["input", *(f"after dense{i}" for i in range(1, len(weights))), "output"]
     tensors, nodes, width = [], [], None
     for i, w, b, scale, (x, y) in zip(
@@ -108,14 +108,16 @@ def load_dense_chain(data: bytes, name: str) -> Graph:
     try:
         arrays = read_arrays(data)
     except Exception as error:  # headers of arrays are evaluated as Python
-        raise ValueError(f"the archive holds no whole arrays of numbers: {error}") from error
+        raise ValueError(
+            f"the archive holds damaged arrays, or none of numbers: {error}"
+        ) from error
     layers = [int(match[2]) for each in arrays if (match := _NAME.fullmatch(each))]
     if not layers:
         found = ", ".join(arrays) or "nothing"
-        raise ValueError(f"the arrays of a network are {_FORM}, and this file holds {found}")
+        raise ValueError(f"the arrays of a network are {_FORM}; this file holds {found}")
     for each in arrays:
         if each != "classes" and not _NAME.fullmatch(each):
-            raise ValueError(f"{each!r} is no array of a network, which holds {_FORM}")
+            raise ValueError(f"unknown array {each!r}; a network holds {_FORM}")
     for i in range(1, max(layers) + 1):
         for kind in ("W", "b", "scale"):
             if f"{kind}{i}" not in arrays:

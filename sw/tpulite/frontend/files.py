@@ -70,7 +70,7 @@ def load_image_inputs(path: Path) -> Mapping[str, FileInput]:
             return image_inputs(data)
         if data.startswith(_ZIP) or not data:
             return {}
-        require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
+        require_package("onnx", "onnx", "this is not a TFLite file; reading ONNX files")
         from tpulite.frontend.onnx.read.model import read_image_inputs
 
         return read_image_inputs(data)
@@ -101,8 +101,8 @@ def _load(path: Path, given: GivenShapes) -> Graph:
     if data[4:8] == IDENTIFIER:
         return load_tflite(data, name, given)
     if path.suffix == ".npz":
-        raise ValueError("this is no .npz archive of arrays, as numpy.savez writes it")
-    require_package("onnx", "onnx", "this is no TFLite file; reading ONNX files")
+        raise ValueError("this is not an .npz archive of numpy.savez")
+    require_package("onnx", "onnx", "this is not a TFLite file; reading ONNX files")
     from tpulite.frontend.onnx.file import load_onnx
     from tpulite.frontend.onnx.read.external import with_weights
 
@@ -111,7 +111,7 @@ def _load(path: Path, given: GivenShapes) -> Graph:
     except ValueError as error:
         if path.suffix == ".onnx":
             raise
-        raise ValueError(f"this is no TFLite file, and as an ONNX file: {error}") from error
+        raise ValueError(f"this is not a TFLite file; as an ONNX file: {error}") from error
 
 
 def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
@@ -121,9 +121,7 @@ def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
     except _UNREADABLE as error:
         raise ValueError(f"the archive cannot be read: {error}") from error
     if "program.json" in parts:
-        raise ValueError(
-            "this is a compiled program and no network: run, profile, disasm and info take it"
-        )
+        raise ValueError("this is a compiled program: only run, profile, disasm and info accept it")
     if parts and all(each.endswith(".npy") for each in parts):
         if given:
             raise ValueError("--shape and --dim are for TFLite and ONNX files")
@@ -135,5 +133,5 @@ def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
         raise ValueError(f"the archive must hold one .tflite file, not {len(files)}")
     data = parts[files[0]]
     if data[4:8] != IDENTIFIER:
-        raise ValueError("the file in the archive is no TFLite file")
+        raise ValueError("the file in the archive is not a TFLite file")
     return load_tflite(data, name, given)

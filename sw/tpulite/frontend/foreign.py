@@ -7,26 +7,24 @@ from pathlib import Path
 __all__ = ["check_readable"]
 
 _KERAS = (
-    "a Keras model: convert it with int8 quantization by "
+    "a Keras model: convert it to int8 with "
     'tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model("{}"))'
 )
 _CHECKPOINT = (
-    "a PyTorch checkpoint: load it into its model, and write that by "
+    "a PyTorch checkpoint: load it into its model, and export that with "
     'torch.onnx.export(model, (x,), "{stem}.onnx")'
 )
 _EXPORTED = (
-    "a PyTorch exported program: write it by "
+    "a PyTorch exported program: write ONNX with "
     'torch.onnx.export(torch.export.load("{}"), f="{stem}.onnx", dynamo=True)'
 )
-_EXECUTORCH = (
-    "an ExecuTorch program, a compiled one: write the PyTorch model by torch.onnx.export instead"
-)
-_COMPILED = "a program of a compiler ({}): convert the model that it was made of to TFLite or ONNX"
+_EXECUTORCH = "an ExecuTorch program: export the original PyTorch model with torch.onnx.export"
+_COMPILED = "a compiled program ({}): convert the original model to TFLite or ONNX"
 _FROZEN = (
-    "a TensorFlow graph: convert its SavedModel with int8 quantization by "
+    "a TensorFlow graph: convert its SavedModel to int8 with "
     'tf.lite.TFLiteConverter.from_saved_model("FOLDER")'
 )
-_WEIGHTS = "weights without a network ({}): export the model that they belong to as ONNX"
+_WEIGHTS = "weights without a network ({}): export their model as ONNX"
 
 _MAGIC = {
     b"\x89HDF\r\n\x1a\n": _KERAS,

@@ -43,7 +43,7 @@ def with_states(graph: Graph, pairs: Sequence[tuple[str, str]]) -> Graph:
         if x.quantization and y.quantization and not same_meaning(x, y):
             raise ValueError(f"output {after!r} and input {before!r} have different scales")
         if before in {state.name for state in states}:
-            raise ValueError(f"input {before!r} can be one state, not two")
+            raise ValueError(f"input {before!r} is given two states")
         states.append(State(before, before, after, np.zeros(x.shape, x.dtype)))
     kept, held = {state.output for state in states}, {state.input for state in states}
     return replace(
@@ -56,4 +56,4 @@ def with_states(graph: Graph, pairs: Sequence[tuple[str, str]]) -> Graph:
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        raise ValueError(no_such(f"{what} that could be a state", name, known))
+        raise ValueError(no_such(f"{what} to use as a state", name, known))

@@ -35,6 +35,6 @@ class FoldedBytes:
         self._left -= count
         if self._left < 0:
             raise ValueError(
-                f"{title}: the constants that are computed up to here take more than "
-                f"{self._most:,} bytes; store what the network needs of them in the file"
+                f"{title}: constants computed by the network exceed {self._most:,} bytes; "
+                "store them in the file instead"
             )

@@ -89,7 +89,7 @@ class Pick(Layer):
             ("rows", "columns", "channels"), axes, activations[0].shape, strict=True
         ):
             if not indices or not 0 <= min(indices) <= max(indices) < extent:
-                raise ValueError(f"{self.title} cannot pick {what} {indices} of {extent}")
+                raise ValueError(f"{self.title} cannot select {what} {indices} of {extent}")
         height, width = (len(axis) for axis in axes[:2])
         if self.transposed:
             height, width = width, height

@@ -75,7 +75,7 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     """
     for layout, kind in ((spec.packed_rows, "packed rows"), (spec.patches, "patches")):
         if layout is not None:
-            raise ValueError(f"Tensor {spec.name!r} lies there as {kind}, and cannot be read back")
+            raise ValueError(f"Tensor {spec.name!r} is stored as {kind}, and cannot be read back")
     if image.size != spec.nbytes(config):
         raise ValueError(
             f"Tensor {spec.name!r} must have {spec.nbytes(config)} bytes, not {image.size}"

@@ -132,7 +132,7 @@ def read(folder: str | Path) -> Layout:
     try:
         manifest = json.loads(text)
         if (manifest["format"], manifest["version"]) != (_FORMAT, _VERSION):
-            raise ValueError(f"its format is not version {_VERSION} of {_FORMAT}")
+            raise ValueError(f"its format is not {_FORMAT} version {_VERSION}")
         due = manifest["coefficients"]["bytes"]
         if len(data) != due:
             raise _DamagedError(f"it has {len(data)} bytes, and {_MANIFEST} says {due}")
@@ -148,9 +148,9 @@ def read(folder: str | Path) -> Layout:
     except _DamagedError as error:
         raise ValueError(f"{folder / _BYTES} is damaged: {error}") from error
     except KeyError as error:
-        raise ValueError(f"{path} is no manifest of a layout: it has no {error}") from error
+        raise ValueError(f"{path} is not a layout manifest: it has no {error}") from error
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} is no manifest of a layout: {error}") from error
+        raise ValueError(f"{path} is not a layout manifest: {error}") from error
 
 
 class _DamagedError(Exception):

@@ -58,7 +58,7 @@ class Layout:
             if layer.name == name:
                 return layer
         names = ", ".join(layer.name for layer in self.layers)
-        raise KeyError(f"{name!r} is none of the layers: {names}")
+        raise KeyError(f"{name!r} is not a layer; layers are {names}")
 
     def __rich__(self) -> Group:
         return Group(layer_table(self), *notes(self))

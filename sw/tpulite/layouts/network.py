@@ -113,7 +113,7 @@ def lay_out(
         why = "" if first is None else f" ({first.source} {first.name!r}: {first.reason})"
         raise ValueError(f"{graph.name} has no layer to lay out{why}")
     if weights is not None and all(layer.requant is not None for layer in layers):
-        raise ValueError(f"{graph.name} has no float layers, whose weights could be {weights}")
+        raise ValueError(f"{graph.name} has no float layers: leave out --weights {weights}")
     return Layout(graph.name, geometry, tuple(layers), tuple(left_out))
 
 
@@ -123,7 +123,7 @@ def _layer(node: Node, context: GraphContext, request: _Request) -> Layer:
         raise UnsupportedError(_why_not(node, context))
     x, weight = (context.tensor(name) for name in node.inputs[:2])
     if weight.data is None:
-        raise UnsupportedError(f"its weights {weight.name!r} are computed")
+        raise UnsupportedError(f"its weights {weight.name!r} are computed at run time")
     require_rank(weight, _KINDS[node.op][0])
     if weight.dtype in _FLOATS and x.dtype in _FLOATS:
         return _float_layer(node, weight, context, request)
@@ -138,7 +138,7 @@ def _why_not(node: Node, context: GraphContext) -> str:
     constants = (context.tensor(name) for name in node.inputs if name)
     numbers = ("float32", "float16", "int8", "uint8")
     if any(x.data is not None and x.dtype in numbers and x.data.size > 1 for x in constants):
-        return "it is no convolution, depthwise or dense layer"
+        return "it is not a convolution, depthwise or dense layer"
     return ""
 
 
@@ -240,7 +240,7 @@ def _float_layer(node: Node, weight: Tensor, context: GraphContext, request: _Re
     if len(node.inputs) > 2 and node.inputs[2]:
         tensor = context.tensor(node.inputs[2])
         if tensor.data is None or tensor.dtype not in _FLOATS:
-            raise UnsupportedError(f"its bias {tensor.name!r} is not a constant of floats")
+            raise UnsupportedError(f"its bias {tensor.name!r} is not a float constant")
         bias = tensor.data.reshape(-1).astype(np.float32)
     kind, group = _kind(node, values.shape)
     return Layer(
@@ -266,5 +266,5 @@ def _rounded(values: np.ndarray, dtype: str, node: Node) -> np.ndarray:
         rounded = from_bfloat16(to_bfloat16(values))
     lost = np.isinf(rounded) & np.isfinite(values)
     if lost.any():
-        raise ValueError(f"{node.name}: the weight {values[lost][0]:g} is beyond {dtype}")
+        raise ValueError(f"{node.name}: the weight {values[lost][0]:g} overflows {dtype}")
     return rounded

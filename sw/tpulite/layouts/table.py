@@ -91,7 +91,7 @@ def _left_out_lines(left_out: Sequence["LeftOut"]) -> list[Text]:
             kinds[each.source].append(each.name)
         named = bool(reason)
         said = ", ".join(_counted(kind, names, named=named) for kind, names in kinds.items())
-        lines.append(Text(f"left out: {said}: {reason}" if reason else f"without weights: {said}"))
+        lines.append(Text(f"skipped: {said}: {reason}" if reason else f"without weights: {said}"))
     return lines
 
 

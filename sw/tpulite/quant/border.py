@@ -91,7 +91,7 @@ def _reordered(placed: Placed) -> dict[str, str]:
         if node.op not in _MOVES or wanted & set(node.outputs):
             wanted.update(node.inputs)
         elif node.op == "transpose" and placed.placements[node.name].engine == "MXU":
-            taken[node.name] = "only the CPU reads its result"
+            taken[node.name] = "only CPU operators read its output"
     return taken
 
 
@@ -104,7 +104,7 @@ def _parted(placed: Placed) -> dict[str, str]:
             if isinstance(layer, Reshape) and layer.output in elsewhere:
                 ends = (context.activations[x].shape for x in (layer.inputs[0], layer.output))
                 if not context.keeps_vectors(*ends):
-                    taken[layer.name] = "it parts the channels of a vector"
+                    taken[layer.name] = "it splits the channels of a vector"
     return taken
 
 
@@ -121,8 +121,8 @@ def _enlarged(placed: Placed) -> dict[str, str]:
             prod(graph.tensors[name].shape) for name in (node.inputs[0], node.outputs[0])
         )
         if large >= _ENLARGED * small:
-            times = f"{large / small:.0f} times its input"
-            taken[node.name] = f"only the CPU reads its result, {times}"
+            times = f"{large / small:.0f} times the size of its input"
+            taken[node.name] = f"only CPU operators read its output, {times}"
     return taken
 
 
@@ -148,7 +148,7 @@ def _cheap(placed: Placed) -> dict[str, str]:
             taken.add(level)
         elif len(beside) == 2 and macs[level] <= _TINY:
             taken.add(level)
-    reason = "few MACs: on the CPU it saves crossings"
+    reason = "it has few MACs: on the CPU it saves transfers"
     return {node.name: reason for node in graph.nodes if levels[node.name] in taken}
 
 
@@ -164,5 +164,5 @@ def _without_tensor(placed: Placed) -> dict[str, str]:
                 continue
             for mine, other in ((node, producer[name]), (producer[name], node)):
                 if levels[mine.name] % 2 and levels[other.name] in placed.libraries:
-                    taken[mine.name] = f"the file has no tensor at its border with {other.name!r}"
+                    taken[mine.name] = f"the file has no tensor between it and {other.name!r}"
     return taken

@@ -96,7 +96,7 @@ def quantize_onnx(
         numbers or do not fit the inputs.
     """
     if not 0 < percentile <= 100:
-        raise ValueError(f"Percentile of calibration must be in (0, 100], not {percentile!r}")
+        raise ValueError(f"percentile must be above 0 and at most 100, not {percentile!r}")
     model = _parse(data)
     reader = _Samples(check_samples(data, calibration), progress)
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
@@ -155,7 +155,7 @@ def check_samples(
         If they are missing, are not numbers or do not fit the inputs.
     """
     if calibration is None or not len(calibration):
-        raise ValueError("Calibration needs at least one sample, not 0")
+        raise ValueError("there are no calibration samples; give at least one")
     inputs = _inputs(_parse(data))
     return [_check(inputs, sample, index) for index, sample in enumerate(calibration)]
 
@@ -164,12 +164,12 @@ def _parse(data: bytes) -> onnx.ModelProto:
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, RuntimeError, ValueError) as error:
-        raise ValueError(f"Not an ONNX file, or a damaged one: {error}") from error
+        raise ValueError(f"not an ONNX file, or a damaged one: {error}") from error
     if not model.graph.node:
-        raise ValueError("The ONNX file has no operators")
+        raise ValueError("the ONNX file has no operators")
     for node in model.graph.node:
         if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
-            raise ValueError(f"Node {node.name!r}: the network is quantized already")
+            raise ValueError(f"Node {node.name!r}: the network is already quantized")
     return model
 
 
@@ -241,13 +241,11 @@ def _check(
     if not isinstance(sample, Mapping):
         if len(inputs) != 1:
             raise ValueError(
-                f"Sample {index} must name its arrays: the network has the inputs {list(inputs)}"
+                f"Sample {index} must name its arrays; the inputs of the network are {list(inputs)}"
             )
         sample = {next(iter(inputs)): sample}
     if sample.keys() != inputs.keys():
-        raise ValueError(
-            f"Sample {index} has the inputs {sorted(sample)}, the network {sorted(inputs)}"
-        )
+        raise ValueError(f"Sample {index} has the inputs {sorted(sample)}, not {sorted(inputs)}")
     feed = {}
     for name, (dtype, extents) in inputs.items():
         value = np.asarray(sample[name])
@@ -265,7 +263,7 @@ def _check(
             )
         value = value.astype(dtype)
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise ValueError(f"Sample {index} of {name!r} has values that are not finite")
+            raise ValueError(f"Sample {index} of {name!r} holds NaN or infinite values")
         feed[name] = value
     return feed
 

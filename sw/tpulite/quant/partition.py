@@ -110,7 +110,7 @@ def partition(placed: Placed, *, strict: bool = False) -> tuple[Segment, ...]:
             segments.append(MachineSegment(nodes, inputs, outputs, layers))
         else:
             placements = (placed.placements[node.name] for node in nodes)
-            reasons = tuple(each.reason or "between the host's" for each in placements)
+            reasons = tuple(each.reason or "between operators on the CPU" for each in placements)
             macs = sum(macs_of(node, graph) for node in nodes)
             library = level in placed.libraries
             segments.append(HostSegment(nodes, inputs, outputs, reasons, macs, library))
@@ -142,7 +142,7 @@ def _check_host(placed: Placed) -> None:
         if not placement.natural:
             refused.append((node, placement.reason))
         elif first < level < last:
-            refused.append((node, "it lies between nodes of the machine"))
+            refused.append((node, "it is between nodes that run on the machine"))
     if refused:
         raise RefusedError(graph, tuple(refused))
 

@@ -93,7 +93,9 @@ def _place(
         elif node.name in along:
             placement = NodePlacement("host", along[node.name], follows=True)
         elif (behind_host and node.op == "requantize") or (made_by_cpu and node.op == "transpose"):
-            placement = NodePlacement("host", "its input is on the CPU", True, follows=True)
+            placement = NodePlacement(
+                "host", "its input is computed on the CPU", True, follows=True
+            )
         else:
             new = GraphContext(graph, exactness, vector)
             context = new if moves else contexts.setdefault(level + (level % 2 == 0), new)
@@ -114,7 +116,7 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
     except UnsupportedError as error:
         del context.layers[count:]
         natural = not NATURAL_HOST.isdisjoint((node.op, node.source.lower()))
-        reason = f"{node.op} is the host's" if node.op in _ALWAYS_HOST else str(error)
+        reason = f"{node.op} always runs on the CPU" if node.op in _ALWAYS_HOST else str(error)
         return NodePlacement("host", reason, natural)
     if any(isinstance(layer, _PRODUCTS) for layer in context.layers[count:]):
         return NodePlacement("MXU")

@@ -89,7 +89,7 @@ def quantized(tensor: Tensor) -> Quantized:
     if q is None:
         raise UnsupportedError(f"tensor {tensor.name!r} has no quantization")
     if len(q.scale) != 1 or len(q.zero_point) != 1:
-        raise UnsupportedError(f"tensor {tensor.name!r} has scales of channels")
+        raise UnsupportedError(f"tensor {tensor.name!r} has per-channel scales")
     result = Quantized(np.float32(q.scale[0]), int(q.zero_point[0]), tensor.dtype == "uint8")
     if not 0 < result.scale < math.inf:
         raise UnsupportedError(f"tensor {tensor.name!r} has the scale {result.scale}")
@@ -157,5 +157,5 @@ def image_axis(shape: tuple[int, ...], axis: int) -> int:
     if axis == rank - 2 and rank > 2 and not _is_turned(shape):
         return 1
     if math.prod(shape[:axis]) > 1:
-        raise UnsupportedError(f"axis {axis} of shape {list(shape)} is behind a batch")
+        raise UnsupportedError(f"axis {axis} of shape {list(shape)} is inside a batch")
     return 0

@@ -50,7 +50,7 @@ def quantize_tflite(data: bytes, samples: Sequence[Mapping[str, np.ndarray]]) ->
                 return bytes(tool.quantize(ranges).quantized_model or b"")
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise ValueError(f"AI Edge quantizer refuses the network: {lines[0]}") from error
+            raise ValueError(f"the AI Edge quantizer rejects the network: {lines[0]}") from error
 
 
 def _signed(data: bytes) -> tuple[bytes, str, dict[str, str]]:

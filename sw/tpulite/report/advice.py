@@ -10,10 +10,10 @@ _FULL = 0.9
 """Share of the multipliers from which on a layer is said to fill them."""
 
 _ALWAYS = {
-    Cause.BUFFER: "others use the banks of the buffer that it needs; more banks "
+    Cause.BUFFER: "it waits for buffer banks that other engines use; more banks "
     "(--config 16x16,ub_banks=16) or another batch may help",
-    Cause.WAITING: "it is short, and waits for commands and for the layers before; a larger "
-    "--batch shares these cycles",
+    Cause.WAITING: "it is short, and waits for commands and for earlier layers; a larger "
+    "--batch amortizes these cycles",
 }
 
 
@@ -28,7 +28,7 @@ def advise(layer: LayerProfile, profile: Profile) -> str:
         That it is of.
     """
     if layer.bound is None:
-        return "it takes no time of its own"
+        return "it runs in parallel with other layers"
     if text := _ALWAYS.get(layer.bound):
         return text
     if layer.bound == Cause.DRAM:
@@ -38,8 +38,8 @@ def advise(layer: LayerProfile, profile: Profile) -> str:
         return _of_multipliers(layer, size)
     if layer.bound == Cause.WEIGHTS:
         return (
-            f"a tile of weights takes {size} cycles however few vectors it meets; a larger --batch "
-            f"shares it"
+            f"loading a weight tile takes {size} cycles, however few vectors use it; a larger "
+            f"--batch amortizes it"
         )
     if layer.bound == Cause.DEPTHWISE:
         return (
@@ -49,7 +49,7 @@ def advise(layer: LayerProfile, profile: Profile) -> str:
     lanes = profile.config.vector_lanes or size
     more = f", or more lanes (vector_lanes={size})" if lanes < size else ""
     return (
-        f"the vector path computes up to {lanes} elements a cycle while the multipliers are idle; "
+        f"the vector path computes up to {lanes} elements per cycle, and the multipliers are idle; "
         f"smaller activations help{more}"
     )
 
@@ -58,7 +58,7 @@ def advise_slowest(profile: Profile) -> list[str]:
     """Return sentences on the slowest layers; those with the same advice share one."""
     heads: dict[str, list[str]] = {}
     for layer in profile.slowest:
-        share = f"{layer.cycles / profile.cycles:.1%} of all cycles; {layer.spending()}"
+        share = f"{layer.cycles / profile.cycles:.1%} of the cycles: {layer.spending()}"
         heads.setdefault(advise(layer, profile), []).append(f"{layer.name} ({share})")
     return [f"{', '.join(layers)}: {advice}." for advice, layers in heads.items()]
 
@@ -66,23 +66,23 @@ def advise_slowest(profile: Profile) -> list[str]:
 def _of_multipliers(layer: LayerProfile, size: int) -> str:
     used = layer.macs / (layer.spent[Cause.MULTIPLIERS] * size**2)
     if used >= _FULL:
-        return "the multipliers are full; only fewer multiplications or a larger array help"
-    text = f"{used:.0%} of the multipliers have work meanwhile"
+        return "the multipliers are fully used; only fewer MACs or a larger array help"
+    text = f"only {used:.0%} of the multipliers have work in these cycles"
     columns = layer.n / (-(-layer.n // size) * size)
     if used / columns < _FULL:
-        text += f"; input channels in multiples of {size} and less padding fill them"
+        text += f"; input channels in multiples of {size}, and less padding, use more"
     return text + _rest(layer.n, size)
 
 
 def _of_dram(layer: LayerProfile) -> str:
     loads, stores = layer.traffic.loads, layer.traffic.stores
     parts = {
-        "weights and records come from DRAM; a larger --batch shares them, --resident keeps them "
+        "weights are loaded from DRAM; a larger --batch amortizes them, --resident keeps them "
         "on chip if they fit": loads[Window.CONSTANTS],
-        "the network's inputs and outputs go through DRAM; smaller ones help": loads[Window.INPUT]
+        "it loads inputs or stores outputs of the network; smaller ones help": loads[Window.INPUT]
         + stores[Window.OUTPUT],
-        "activations do not stay on chip; smaller ones, a larger buffer (ub_rows), or --optimize "
-        "memory help": loads[Window.SCRATCH] + stores[Window.SCRATCH],
+        "its activations do not fit on chip; smaller ones, a larger buffer (ub_rows), or "
+        "--optimize memory help": loads[Window.SCRATCH] + stores[Window.SCRATCH],
     }
     return max(parts, key=lambda text: parts[text])
 
@@ -91,4 +91,5 @@ def _rest(channels: int, size: int) -> str:
     """Say what channels cost that do not fill their last block."""
     if not channels % size:
         return ""
-    return f"; {-(-channels // size) * size} channels would cost no more than its {channels}"
+    full = -(-channels // size) * size
+    return f"; {full} output channels would take no more cycles than its {channels}"

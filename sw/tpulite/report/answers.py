@@ -40,14 +40,14 @@ class Answer:
 
     @property
     def top(self) -> list[int]:
-        """The likeliest classes, the first of equal ones first; none of feature maps."""
+        """The most likely classes, the first of equal ones first; none of feature maps."""
         if self.classes is None and max(self.tensor.shape, default=1) != self.values.size:
             return []
         values = self.values.reshape(-1)[: self.classes]
         return np.argsort(-values, kind="stable")[:_TOP].tolist()
 
     def lines(self) -> list[str]:
-        """Return the likeliest classes if they have names, else the class, shape and values."""
+        """Return the most likely classes if they have names, else the class, shape and values."""
         flat = self.values.reshape(-1)
         if self.names:
             return [f"{flat[i]:8.4g}  {self.names[i]}" for i in self.top]

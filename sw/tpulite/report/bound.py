@@ -18,9 +18,9 @@ from tpulite.report.traced_run import TracedRun
 __all__ = ["COLUMNS", "BoundReport"]
 
 COLUMNS = (
-    "tiles: rows x columns x channels, or pixels x channels, of the output",
-    "buffers: how many, for what, and the rows of the unified buffer where they begin",
-    "cycles: in closed form; below, by the cycle model",
+    "tiles: number and largest size: rows x columns x channels, or pixels x channels",
+    "buffers: number, content, and first rows in the unified buffer",
+    "cycles: in closed form, and below by the cycle model",
 )
 """What the columns of the table mean."""
 
@@ -61,7 +61,7 @@ class BoundReport:
         """How a batch goes through the network."""
         plan = self.plan
         if not plan.times:
-            return "empty, so that there is nothing to compute"
+            return "empty: nothing to compute"
         if plan.times == 1:
             return f"a batch of {plan.together} at once" if plan.together > 1 else "one image"
         return f"{plan.times} images, one after the other"

@@ -14,7 +14,7 @@ from tpulite.report.traced_run import TracedRun
 __all__ = ["Block", "map_buffer"]
 
 _KINDS = {Window.CONSTANTS: "weights", Window.INPUT: "input"}
-_ACTIVATIONS, _LEFT = "activations", "left from before the run"
+_ACTIVATIONS, _LEFT = "activations", "before the run"
 
 
 class Block(NamedTuple):

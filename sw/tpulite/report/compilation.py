@@ -67,7 +67,7 @@ class CompilationReport:
         )
         if self.removed_channels:
             text += (
-                f"; left out: {self.removed_channels:,} channels that no result needs, "
+                f"; removed: {self.removed_channels:,} channels that no output depends on, "
                 f"{self.removed_macs:,} MACs"
             )
         return text
@@ -118,7 +118,7 @@ def compilation_table(reports: Mapping[str, CompilationReport], *, title: str) -
         Title of the table.
     """
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("of one run", no_wrap=True)
+    table.add_column("per run", no_wrap=True)
     for heading in reports:
         table.add_column(heading, justify="right", no_wrap=True)
     for row, name in _ROWS.items():
@@ -129,14 +129,14 @@ def compilation_table(reports: Mapping[str, CompilationReport], *, title: str) -
 
 _ROWS = {
     "commands": "commands",
-    "cycles, predicted": "cycles",
+    "predicted cycles": "cycles",
     "DRAM bytes read": "read_bytes",
-    "  of them constants": "constant_bytes",
+    "  of these, constants": "constant_bytes",
     "DRAM bytes written": "written_bytes",
-    "scratch, read and written": "scratch_bytes",
+    "scratch bytes, read and written": "scratch_bytes",
     "buffer rows used": "touched_rows",
     "  live at the peak": "live_rows",
-    "  there are": "ub_rows",
-    "channels left out": "removed_channels",
-    "  their MACs": "removed_macs",
+    "  in total": "ub_rows",
+    "channels removed": "removed_channels",
+    "  MACs removed": "removed_macs",
 }

@@ -51,8 +51,8 @@ class CoresReport:
     def line(self) -> str:
         """Return the cycles of all cores together and of one alone, in a line."""
         return (
-            f"{len(self.cores)} cores: {max(self.each):,} cycles, one alone {self.of_one:,}: "
-            f"{self.speedup:.2f} times as fast"
+            f"{len(self.cores)} cores: {max(self.each):,} cycles; one core: {self.of_one:,}; "
+            f"speedup {self.speedup:.2f}"
         )
 
     def table(self) -> Table:

@@ -108,7 +108,7 @@ def _box(operator: OperatorSummary) -> Box:
         takes=_shapes(operator.inputs),
         where=operator.where,
         by=by,
-        why=(operator.reason or "its neighbors run on the CPU") if host else "",
+        why=(operator.reason or "it is between operators on the CPU") if host else "",
         macs=operator.macs,
     )
 

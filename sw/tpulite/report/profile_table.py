@@ -33,8 +33,8 @@ def profile_table(profile: "Profile") -> Table:
     machine = [layer for layer in profile.layers if layer.where == "machine"]
     hides = any(not layer.cycles and layer.n for layer in machine)
     table = Table(
-        title=escape(f"{profile.network}: cycles by {profile.device}"),
-        caption="hidden: works only while others do; DRAM: bytes moved" if hides else None,
+        title=escape(f"{profile.network}: cycles ({profile.device})"),
+        caption="hidden: runs in parallel with other layers; DRAM: bytes moved" if hides else None,
         show_footer=True,
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -60,7 +60,7 @@ def _cells(
 ) -> tuple[str | Bar | Text | NameCell, ...]:
     name = NameCell(layer.name)
     if layer.where != "machine":
-        return name, "", "", "", "", "host", ""
+        return name, "", "", "", "", "CPU", ""
     has = layer.cycles > 0
     color = _COLORS.get(layer.bound or Cause.WAITING, "yellow")
     ends = layer.name in ("start", "end") and not layer.n

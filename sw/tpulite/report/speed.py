@@ -30,9 +30,9 @@ class Speed:
     Examples
     --------
     >>> print(Speed(50_000, 2, 100.0).line())
-    50,000 cycles a batch of 2; at 100 MHz 0.5 ms, 4,000 inferences/s
+    50,000 cycles per batch of 2; at 100 MHz: 0.5 ms, 4,000 inferences/s
     >>> print(Speed(50_000, 1, 100.0, cpu_share=0.3, cpu_ms=1.5).line())
-    50,000 cycles an inference; at 100 MHz 0.5 ms, with 1.5 ms on the CPU 500 inferences/s
+    50,000 cycles per inference; at 100 MHz: 0.5 ms, plus 1.5 ms on the CPU: 500 inferences/s
     >>> Speed(50_000, 1, 100.0, cpu_share=0.3).inputs_per_second is None
     True
     """
@@ -72,25 +72,25 @@ class Speed:
 
     def line(self) -> str:
         """Return cycles, and with a clock time and rate, in words."""
-        each = "an inference" if self.batch == 1 else f"a batch of {self.batch}"
-        return "; ".join(filter(None, [f"{self.cycles:,} cycles {each}", self.time_words()]))
+        each = "inference" if self.batch == 1 else f"batch of {self.batch}"
+        return "; ".join(filter(None, [f"{self.cycles:,} cycles per {each}", self.time_words()]))
 
     def time_words(self) -> str:
         """Return time and rate in words, nothing without a clock."""
         if self.milliseconds is None or not self.cycles:
             return ""
-        text = f"at {self.mhz:g} MHz {_digits(self.milliseconds)} ms"
+        text = f"at {self.mhz:g} MHz: {_digits(self.milliseconds)} ms"
         if self.inputs_per_second is None:
             share = "an unknown share" if self.cpu_share is None else f"{self.cpu_share:.1%}"
             return (
-                f"{text} on the machine; the CPU computes {share} of the MACs: "
-                "add its time with --host-ms for inferences/s"
+                f"{text} on the machine; {share} of the MACs run on the CPU: "
+                "give its time with --host-ms to get inferences/s"
             )
         rate = f"{_digits(self.inputs_per_second)} inferences/s"
         return (
             f"{text}, {rate}"
             if self.cpu_ms is None
-            else (f"{text}, with {_digits(self.cpu_ms)} ms on the CPU {rate}")
+            else (f"{text}, plus {_digits(self.cpu_ms)} ms on the CPU: {rate}")
         )
 
 

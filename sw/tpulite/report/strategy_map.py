@@ -184,14 +184,13 @@ def draw_maps(
     for point in points:
         if point.empty:
             extents = "x".join(map(str, vars(point).values()))
-            raise ValueError(f"{extents} is empty: no strategy is chosen for it")
+            raise ValueError(f"{extents} is empty: it needs no strategy")
     filled = program.shapes.filled
     limits = {} if filled is None else vars(filled)
     vary = {name for name, (low, high) in limits.items() if low < high}
     if not vary:
         raise ValueError(
-            "a single shape makes no grid: give a range of them, as in "
-            "--shapes height=8..64,width=8..64"
+            "a single shape is not a grid: give a range, like --shapes height=8..64,width=8..64"
         )
     if "channels" in vary:
         down, across = ("channels",), ("height", "width")

@@ -47,7 +47,7 @@ class TracedRun:
             If it has no clock or keeps no trace.
         """
         if results.cycles is None or not results.traces:
-            raise ValueError(f"{device} has no clock or keeps no trace")
+            raise ValueError(f"{device} has no clock, or records no trace")
         return cls(program, results.traces, results.cycles)
 
     @classmethod

@@ -42,7 +42,7 @@ def identity(packages: tuple[str, ...], libraries: tuple[Library, ...] = ()) -> 
     for package in packages:
         spec = find_spec(package)
         if spec is None:
-            raise ValueError(f"There is no package {package} here: this is an older tpulite")
+            raise ValueError(f"package {package} is missing: this is an older tpulite")
         for root in spec.submodule_search_locations or ():
             add_sources(digest, Path(root), (".",))
     return digest.hexdigest()

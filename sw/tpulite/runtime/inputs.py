@@ -83,7 +83,7 @@ def check_inputs(
     """
     if isinstance(inputs, np.ndarray):
         if len(graph.inputs) > 1:
-            raise ValueError(f"There are several inputs, {sorted(graph.inputs)}: name them")
+            raise ValueError(f"there are several inputs, {sorted(graph.inputs)}: give them by name")
         inputs = dict.fromkeys(graph.inputs, inputs)
     if inputs.keys() != set(graph.inputs):
         raise ValueError(f"Inputs must be {sorted(graph.inputs)}, not {sorted(inputs)}")
@@ -96,7 +96,7 @@ def check_inputs(
         if values.shape != tensor.shape or tensor.shape[:1] != (0,):
             counts.add(_count(values, tensor))
     if len(counts) > 1:
-        raise ValueError(f"Inputs must be equally many, not {sorted(counts)}")
+        raise ValueError(f"all inputs must have the same number, not {sorted(counts)}")
     count = counts.pop() if counts else 1
     shapes = {name: (count, *graph.tensors[name].shape) for name in given}
     return {name: values.reshape(shapes[name]) for name, values in given.items()}, count
@@ -130,26 +130,30 @@ def as_inputs(values: np.ndarray, tensor: Tensor, exact: Exactness) -> tuple[np.
     if values.dtype == dtype:
         return values, ""
     if values.dtype.kind not in "iuf":
-        raise ValueError(f"{name} takes numbers, not {values.dtype}")
+        raise ValueError(f"{name} must be numbers, not {values.dtype}")
     if dtype.kind == "f":
-        return values.astype(dtype), f"{values.dtype} taken as {dtype}"
+        return values.astype(dtype), f"{values.dtype} converted to {dtype}"
     if values.dtype.kind == "f":
         q = tensor.quantization
         if q is None or q.axis is not None or not np.isfinite(values).all():
-            what = "not all are finite" if q and q.axis is None else "it has no scale for floats"
+            what = (
+                "they include NaN or infinite values"
+                if q and q.axis is None
+                else "it has no scale to quantize floats with"
+            )
             raise ValueError(f"{name} is {dtype}, and the values are {values.dtype}: {what}")
         scale, zero = float(q.scale[0]), int(q.zero_point[0])
         said = f"{values.dtype} quantized as {name}: {dtype}, scale {scale:.6g}, zero point {zero}"
         return quantize_input(values, tensor, exact), said
     if values.dtype == np.int8 and dtype == np.uint8 and was_int8(tensor.name):
-        return values.view(np.uint8) ^ 0x80, "int8 of the file, with 128 added"
+        return values.view(np.uint8) ^ 0x80, "int8 in the file, with 128 added"
     limits = np.iinfo(dtype)
     if values.size and (values.min() < limits.min or values.max() > limits.max):
         raise ValueError(
             f"{name} is {dtype}, {limits.min} to {limits.max}, and the values ({values.dtype}) are "
             f"{values.min()} to {values.max()}"
         )
-    return values.astype(dtype), f"{values.dtype} taken as {dtype}"
+    return values.astype(dtype), f"{values.dtype} converted to {dtype}"
 
 
 def quantize_input(values: np.ndarray, tensor: Tensor, exact: Exactness) -> np.ndarray:

@@ -48,8 +48,8 @@ class Model(PlannedModel):
         operators = self.summary()
         host = sum(operator.where == "host" for operator in operators)
         return (
-            f"<Model {self.graph.name}: {len(operators)} operators, {host} of them on the host, "
-            f"{self.macs:,} MACs, as {self.exactness}>"
+            f"<Model {self.graph.name}: {len(operators)} operators, {host} on the CPU, "
+            f"{self.macs:,} MACs, numerics {self.exactness}>"
         )
 
     @classmethod
@@ -97,7 +97,7 @@ class Model(PlannedModel):
         """
         given = GivenShapes(shapes or {}, dims or {})
         if isinstance(source, Graph) and given:
-            raise ValueError("shapes and dims are for files, and this is a graph")
+            raise ValueError("shapes and dims need a file, and this is a graph")
         graph = source if isinstance(source, Graph) else load_graph(source, given)
         graph = with_states(graph, tuple((states or {}).items()))
         exactness = chosen_numerics(graph, exact)

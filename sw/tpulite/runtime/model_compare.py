@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.counted import counted, tensors_differ
 from tpulite.runtime.comparison import Comparer, TensorDifference
 from tpulite.runtime.device import Device
 from tpulite.runtime.model import Model
@@ -78,11 +79,12 @@ class Comparison:
     def __str__(self) -> str:
         found = "every bit the same"
         if not self.same:
-            found = f"{len(self.different)} tensors differ"
+            found = tensors_differ(len(self.different))
         if self.different_layers:
             found += f", {len(self.different_layers)} by definition"
+        inputs = counted(self.inputs, "input")
         return (
-            f"{self.network}: {len(self.tensors)} tensors of {self.inputs} inputs, "
+            f"{self.network}: {counted(len(self.tensors), 'tensor')} of {inputs}, "
             f"{self.elements:,} elements: {found}"
         )
 
@@ -224,12 +226,12 @@ def _names(model: Model) -> dict[str, str]:
 def _why(model: Model, oracle: Oracle, name: str, there: Collection[str]) -> str:
     """Return why a tensor was not compared, of which the oracle has shown some."""
     if oracle.hidden:
-        return f"the library does not show them: {oracle.hidden}"
+        return f"the library does not expose them: {oracle.hidden}"
     inside = {x for host in model.plan.hosts for node in host.segment.nodes for x in node.outputs}
     if name in inside and name not in model.graph.outputs:
-        return "they are inside parts that the library runs on the CPU"
+        return "they are inside a part that the library runs on the CPU"
     if name in there:
-        return "no integer layer has them: they are joined with others, or another shape of them"
+        return "no layer computes exactly them: they are fused with others, or reshaped"
     source = model.graph.source
     if source is None or name not in source.origins:
         return "the file has no such tensors"

@@ -61,8 +61,7 @@ def compile_parts(
     if options.resident:
         if len(parts) != 1:
             raise ValueError(
-                f"Weights stay on chip only if one part of the network runs on the machine, "
-                f"not {len(parts)}"
+                f"resident weights need a network with one part on the machine, not {len(parts)}"
             )
         return compile_pair(parts[0], config, options, progress=progress)
     known = [Known(config) for _ in parts]

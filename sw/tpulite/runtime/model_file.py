@@ -106,7 +106,7 @@ def load_model_file(path: Path) -> Model:
         )
     for spec in (spec for program in programs for spec in program.inputs):
         if spec.name not in graph.tensors:
-            raise ValueError(f"{path}: a program needs {spec.name!r}, which is no tensor")
+            raise ValueError(f"{path}: a program needs {spec.name!r}, which is not a tensor")
     try:
         plan = Plan.of(placed, strict=strict, files=files)
         return Model(graph, placed.exactness, config, strict, programs, options, plan)

@@ -128,5 +128,5 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"an operator of the file is called {value!r}")
+        raise TypeError(f"an operator of the file has the name {value!r}")
     return value

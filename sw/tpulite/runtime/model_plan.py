@@ -72,7 +72,7 @@ class Plan:
             if isinstance(segment, HostSegment):
                 file = next(cut, None) if cut is not None and segment.library else None
                 if file is None and cut is not None and segment.library:
-                    raise ValueError("what a library runs of it is missing")
+                    raise ValueError("the part for the library is missing")
                 hosts.append(HostPart(placed.graph, segment, placed.exactness, file).open())
         return cls(placed, segments, tuple(hosts))
 
@@ -128,8 +128,8 @@ class PlannedModel:
     def __post_init__(self) -> None:
         if self.graph.states and self.options.batch > 1:
             raise ValueError(
-                f"{self.graph.name} keeps states from run to run: "
-                f"a run takes one input, and --batch must be 1, not {self.options.batch}"
+                f"{self.graph.name} keeps states between runs: --batch must be 1, "
+                f"not {self.options.batch}"
             )
         _ = self.plan
 

@@ -174,7 +174,7 @@ class Runner:
             If the machine stops at a fault.
         """
         if not 1 <= len(inputs) <= self.batch:
-            raise ValueError(f"A run takes 1 to {self.batch} inputs, not {len(inputs)}")
+            raise ValueError(f"a run takes 1 to {self.batch} inputs, not {len(inputs)}")
         graph, hosts = self.model.graph, iter(self.model.plan.hosts)
         values: list[Values] = [self.state.given() | dict(one) for one in inputs]
         results: list[Results] = []
@@ -226,7 +226,7 @@ class Runner:
         results = session.run(images)
         if results.fault is not None:
             self._warm = False
-            raise RuntimeError(f"{self.model.graph.name} stopped at {results.fault}")
+            raise RuntimeError(f"{self.model.graph.name} stopped with {results.fault}")
         for name, computed in simplified.restore({**images, **results.outputs}).items():
             if name in tensors and name not in images:
                 tensor = tensors[name]

@@ -114,18 +114,16 @@ def check_steps(model: PlannedModel, name: str = "") -> None:
 
 def _dense_layers(model: PlannedModel, name: str = "") -> tuple[Conv, ...]:
     """Return the layers of a network that is a chain of dense ones and nothing else."""
-    name, where = name or model.graph.name, "--steps shows chains of dense layers of int8 alone"
+    name, where = name or model.graph.name, "--steps needs a chain of int8 dense layers"
     if len(model.layers) != 1 or model.plan.hosts or len(model.graph.inputs) != 1:
-        raise ValueError(f"{name}: {where}, all of them on the machine: run it without")
+        raise ValueError(f"{name}: {where}, all of them on the machine: leave it out")
     (part,) = model.layers
     (before,), found = part.inputs, []
     for layer in part.layers:
         if part.activations[before].shape[1] != 1 or part.unsigned:
-            raise ValueError(
-                f"{name}: {where}, and {before!r} is no matrix of int8: run it without"
-            )
+            raise ValueError(f"{name}: {where}, and {before!r} is not an int8 matrix: leave it out")
         if not isinstance(layer, Conv) or not _is_dense(layer, before):
-            raise ValueError(f"{name}: {where}, and layer {layer.name!r} is none: run it without")
+            raise ValueError(f"{name}: {where}, and layer {layer.name!r} is not one: leave it out")
         found.append(layer)
         before = layer.output
     return tuple(found)
@@ -233,5 +231,5 @@ def _run(
     """Compile a network, run it on the device, and return its outputs as matrices."""
     results = Session(compile_layers(network, model.config, options), device).run(x)
     if results.fault is not None:
-        raise RuntimeError(f"{model.graph.name} stopped at {results.fault}")
+        raise RuntimeError(f"{model.graph.name} stopped with {results.fault}")
     return {name: values.reshape(len(x), -1) for name, values in results.outputs.items()}

@@ -14,8 +14,8 @@ from tpulite.runtime.host.libraries import library_name
 __all__ = ["OperatorSummary", "cpu_share", "host_lines", "statement", "summarize"]
 
 _REMARKS = {
-    Exactness.ORT_INT8: " (ONNX Runtime with session.qdqisint8allowed=1; an ordinary session, "
-    "--exact ort, computes products of int8 activations in floats)"
+    Exactness.ORT_INT8: " (ONNX Runtime with session.qdqisint8allowed=1; its default session, "
+    "--exact ort, computes int8 products in floats)"
 }
 """What must be said of numerics that a library does not have with its default options."""
 
@@ -37,7 +37,7 @@ class OperatorSummary:
     macs : int
         Multiplications, padding included.
     reason : str
-        Why it is the host's.
+        Why it runs on the CPU.
     library : str
         What computes it there, if it is not numpy.
     counted : bool
@@ -96,32 +96,38 @@ def cpu_share(operators: Sequence[OperatorSummary]) -> float | None:
 def statement(
     operators: Sequence[OperatorSummary], exactness: Exactness, crossings: int | None = None
 ) -> str:
-    """Return in words whose bits a network has, the host's share of it, and crossings."""
+    """Return in words a network's numerics, what runs on the CPU, and tensors that move there."""
     macs = sum(operator.macs for operator in operators)
     host = [operator for operator in operators if operator.where == "host"]
     share = cpu_share(operators)
-    names = ", ".join(dict.fromkeys(operator.operator for operator in host)) or "nothing"
+    text = f"numerics: {exactness}{_REMARKS.get(exactness, '')}; "
+    if not host:
+        return f"{text}all operators run on the machine ({macs:,} MACs)"
+    names = ", ".join(dict.fromkeys(operator.operator for operator in host))
     part = f"an unknown share of at least {macs:,}" if share is None else f"{share:.1%} of {macs:,}"
-    text = f"bits of {exactness}{_REMARKS.get(exactness, '')}; host: {names}, {part} MACs"
+    text += f"on the CPU: {names}, {part} MACs"
     if libraries := list(dict.fromkeys(x.library for x in host if x.library)):
         text += f", by {', '.join(libraries)}"
     if crossings:
-        cross = "tensors cross" if crossings > 1 else "tensor crosses"
-        text += f"; {crossings} {cross} between host and machine"
+        moves = "tensors move" if crossings > 1 else "tensor moves"
+        text += f"; {crossings} {moves} between CPU and machine"
     return text
 
 
 def host_lines(operators: Sequence[OperatorSummary]) -> list[str]:
-    """Return a line for each reason why operators are the host's."""
+    """Return a line for each reason why operators run on the CPU."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for operator in operators:
         if operator.where == "host":
-            key = operator.library or "numpy", operator.reason or "between others of the host"
+            key = (
+                operator.library or "numpy",
+                operator.reason or "it is between operators on the CPU",
+            )
             groups.setdefault(key, Counter())[operator.operator] += 1
     lines = []
     for (library, reason), counts in groups.items():
         names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
-        lines.append(f"host, by {library}: {names}: {reason}")
+        lines.append(f"on the CPU, by {library}: {names}: {reason}")
     return lines
 
 

@@ -82,7 +82,7 @@ def pixels_to_inputs(
     size = (height, width, channels)
     if values.shape[1:] != (size if channels > 1 or values.ndim == 4 else size[:2]):
         raise ValueError(
-            f"Pictures must be {height}x{width}x{channels} for input {name!r}, "
+            f"images must be {height}x{width}x{channels} for input {name!r}, "
             f"not {'x'.join(map(str, values.shape[1:]))}"
         )
     values = values.reshape(-1, *size)
@@ -101,19 +101,19 @@ def picture_remark(graph: Graph, pixels: tuple[float, float] | None = None) -> s
     height, width, channels, _ = _extents(graph)
     kind = "gray" if channels == 1 else "RGB"
     said = pixel_remark(graph, pixels)
-    return f"each picture as a whole becomes {width}x{height} {kind} (bilinear), {said}"
+    return f"images resized to {width}x{height} {kind} (bilinear), {said}"
 
 
 def pixel_remark(graph: Graph, pixels: tuple[float, float] | None = None) -> str:
     """Say in words what pixels are to a network."""
     low, high = pixels or input_range(graph, graph.inputs[0])
-    return f"black {low:.4g}, white {high:.4g}"
+    return f"pixel range {low:.4g} to {high:.4g}"
 
 
 def _extents(graph: Graph) -> tuple[int, int, int, bool]:
     """Return height, width and channels, and whether the channels come first."""
     if len(graph.inputs) != 1:
-        raise ValueError(f"A picture is one input, and {graph.name} has {list(graph.inputs)}")
+        raise ValueError(f"an image is one input, and {graph.name} has {list(graph.inputs)}")
     tensor = graph.tensors[graph.inputs[0]]
     if len(tensor.shape) == 4 and tensor.shape[0] == 1:
         _, a, b, c = tensor.shape
@@ -122,12 +122,12 @@ def _extents(graph: Graph) -> tuple[int, int, int, bool]:
         if a in _MODES:
             return b, c, a, True
     raise ValueError(
-        f"Input {tensor.name!r} of {graph.name} is no picture: its shape is {list(tensor.shape)}"
+        f"Input {tensor.name!r} of {graph.name} is not an image: its shape is {list(tensor.shape)}"
     )
 
 
 def _read(path: Path, mode: str, size: tuple[int, int]) -> np.ndarray:
-    require_package("PIL", "pictures", f"{path}: a picture")
+    require_package("PIL", "pictures", f"{path}: an image")
     from PIL import Image, ImageOps
 
     try:
@@ -144,4 +144,4 @@ def _read(path: Path, mode: str, size: tuple[int, int]) -> np.ndarray:
     except FileNotFoundError:
         raise
     except Exception as error:  # damaged pictures make its readers raise anything
-        raise ValueError(f"{path} is not a whole PNG, JPEG or BMP file: {error}") from error
+        raise ValueError(f"{path} is not a complete PNG, JPEG or BMP file: {error}") from error

@@ -76,8 +76,8 @@ class Session:
             device = open_device(device, program.config, **options)
         if device.config != program.config:
             raise ValueError(
-                f"The program is compiled for a machine with configuration hash "
-                f"{program.config.hash:#010x}, the device has {device.config.hash:#010x}"
+                f"the program is compiled for the configuration with hash "
+                f"{program.config.hash:#010x}, and the device has {device.config.hash:#010x}"
             )
         if self.end > device.dram_bytes:
             raise ValueError(

@@ -27,7 +27,7 @@ void mlperf_say_value(float value, const char *behind)
     uint32_t exponent = bits >> 23 & 0xFF;
     uint64_t thousandths = (bits & 0x7FFFFF) * 1000ull + (exponent ? 1000ull << 23 : 0);
     int shift = 150 - (int)(exponent ? exponent : 1);
-    if (shift < -29) { /* above 2^53, and what is no number */
+    if (shift < -29) { /* above 2^53, and NaN */
         mlperf_say("e-[Result is too large]\r\n");
         return;
     }

@@ -26,7 +26,7 @@ _OF_ANY = (
 )
 """What every operator passes through."""
 
-_OBVIOUS = ("no operator …", "the rule of … does not define …")
+_OBVIOUS = ("unsupported operator …", "… numerics do not define …")
 """What the tables say."""
 
 

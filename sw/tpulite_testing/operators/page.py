@@ -31,15 +31,18 @@ inspect` reports the same for your file.
 - **yes**: on the machine in all cases. **n of m**: on the machine in n cases; the library computes
   the others for one of the reasons below. (A quarter of the scales are powers of two, so functions
   whose last bit depends on the CPU score lower here than in real networks.)
-- **host**: on the CPU by numpy, without a library. **library**: on the CPU by LiteRT (TFLite files)
-  or ONNX Runtime (ONNX files).
+- **numpy**: on the CPU by numpy. **library**: on the CPU by LiteRT (TFLite files) or ONNX Runtime
+  (ONNX files).
 
 The page covers int8 and uint8. Operators on floats and other integers, and operators that the
 tables do not list, run on the CPU. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around convolutions
 become dilations on the machine; elsewhere they run on the CPU. In a network, cheap operators next
-to a CPU part are fused into it, where that saves crossings. `--exact bm1684x` defines convolutions,
+to a CPU part are fused into it, where that saves transfers. `--exact bm1684x` defines convolutions,
 depthwise and dense layers, and operators that do not round.
 """
+
+_TITLES = {"pick": "selection"}
+"""What readers call operators that graphs call otherwise."""
 
 LEFT = {
     "ARG_MAX": "its result has 32 or 64 bits; numpy computes it",
@@ -70,7 +73,7 @@ def page(probe: Probe, conditions: Conditions) -> str:
             for op in linked:
                 users[op][f"{TITLES[file_format]} `{name}`"] = None
             cells = [f"`{name}`", _places(answers.values()), *map(str, answers.values())]
-            cells.append(", ".join(f"[{op}](#{op})" for op in linked))
+            cells.append(", ".join(f"[{_title(op)}](#{_title(op)})" for op in linked))
             lines.append("| " + " | ".join(cells) + " |")
     forms = sorted(quantized_forms().items())
     names = ", ".join(f"`{name}` as `{plain}`" for name, plain in forms)
@@ -78,6 +81,11 @@ def page(probe: Probe, conditions: Conditions) -> str:
     lines += ["", *textwrap.wrap(text, 120), "", "## Operators that always run on the CPU", ""]
     lines += [f"- `{name}`: {reason}." for name, reason in LEFT.items()]
     return "\n".join([*lines, "", *_conditions(conditions, users)]).rstrip() + "\n"
+
+
+def _title(op: str) -> str:
+    """Return what the page calls an operator of graphs."""
+    return _TITLES.get(op, op)
 
 
 def _places(answers: Collection[Answer]) -> str:
@@ -95,8 +103,8 @@ def _conditions(conditions: Conditions, users: Mapping[str, Mapping[str, None]])
     yield "`…` stands for names and numbers of the case, EXACT for the value of `--exact`."
     yield from ["", "### any operator", ""]
     yield from (f"- {text}" for text in conditions.common)
-    for op in sorted(users):
-        yield from ["", f"### {op}", "", f"{', '.join(users[op])}.", ""]
+    for op in sorted(users, key=_title):
+        yield from ["", f"### {_title(op)}", "", f"{', '.join(users[op])}.", ""]
         texts = [f"- {text}" for text in conditions.of(op)]
         for user in users[op]:
             title, _, name = user.partition(" ")

@@ -97,7 +97,7 @@ class Answer:
             return "yes"
         if self.machine:
             return f"{self.machine} of {self.total}"
-        return "host" if self.own == self.total else "library"
+        return "numpy" if self.own == self.total else "library"
 
 
 def file_names(file_format: str) -> list[str]:

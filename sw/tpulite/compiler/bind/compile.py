@@ -174,7 +174,7 @@ class RangeProgram:
         needs = [s.sizes["needed_rows"] for s in strategies]
         needs = [rows for rows in needs if rows > config.ub_rows]
         if not needs:
-            return f"{title} cannot be cut up: rows do not begin at beats of {BEAT_BYTES} bytes"
+            return f"{title} cannot be tiled: rows do not start at multiples of {BEAT_BYTES} bytes"
         return (
             f"{title} needs {min(needs) * config.row_bytes} bytes of the unified buffer, which "
             f"has {config.ub_bytes}"

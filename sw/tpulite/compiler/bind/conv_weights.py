@@ -58,7 +58,7 @@ def pack_records(layer: Conv, config: Config) -> tuple[RecordForm | None, list[b
     channels, outputs = layer.weight.shape[2:]
     if channels > MOST_BLOCKS * config.array_size:
         raise ValueError(
-            f"{layer.title} must have {MOST_BLOCKS * config.array_size} channels or less, "
+            f"{layer.title} must have at most {MOST_BLOCKS * config.array_size} channels, "
             f"not {channels}"
         )
     if layer.requantization is None:

@@ -13,6 +13,7 @@ from tpulite.compiler.bind.shapes import Shape
 from tpulite.compiler.bind.words import END_WORD
 from tpulite.compiler.plan.closed_forms import Number, both, most
 from tpulite.compiler.plan.strategy import Strategy
+from tpulite.counted import counted
 from tpulite.graph.layers import Conv
 from tpulite.program import TensorSpec
 
@@ -65,8 +66,8 @@ def empty_extents(network: Network, height: int, width: int) -> Mapping[str, tup
         for i, what in enumerate(("height", "width")):
             if not sizes[i] and outputs[i] > 0:
                 raise ValueError(
-                    f"{node.layer.title}: of {what} 0 it would compute {outputs[i]} positions "
-                    f"from nothing; {what} must be 1 or more"
+                    f"{node.layer.title}: {what} must be 1 or more, not 0, because its padding "
+                    f"alone gives {counted(outputs[i], 'position')}"
                 )
             if sizes[i] and outputs[i] < 1:
                 raise ValueError(

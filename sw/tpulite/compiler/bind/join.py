@@ -72,8 +72,8 @@ class _Joiner:
             return
         if layer.axis != 2 or self.activations[layer.output].dtype != "int8":
             raise ValueError(
-                f"{layer.title} has no ranges of shapes: it must join int8 channels, not axis "
-                f"{layer.axis} of {self.activations[layer.output].dtype}"
+                f"{layer.title} cannot have a range of shapes: it must join int8 channels, not "
+                f"axis {layer.axis} of {self.activations[layer.output].dtype}"
             )
         counts = [self.activations[name].shape[2] for name in layer.inputs]
         starts = [*accumulate(counts, initial=0)]

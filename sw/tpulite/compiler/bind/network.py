@@ -266,7 +266,7 @@ def _operator(
             return Convolution(layer, shapes, config, packed_rows=packed_rows)
         case Depthwise():
             return DepthwiseFilter(layer, config)
-    raise ValueError(f"{layer.title} has no ranges of shapes: it is {type(layer).__name__}")
+    raise ValueError(f"{layer.title} cannot have a range of shapes: it is {type(layer).__name__}")
 
 
 def _axes(layer: Conv) -> tuple[Axis, Axis]:

@@ -48,7 +48,7 @@ def _frame(layer: Layer, layers: LayerGraph) -> Layer:
 def _check(layers: LayerGraph) -> None:
     for name in layers.constants:
         raise ValueError(
-            f"Tensor {name!r} of {layers.name!r} is constant: it has no ranges of shapes"
+            f"Tensor {name!r} of {layers.name!r} is constant, so it cannot have a range of shapes"
         )
     for name in layers.outputs:
         if name in layers.inputs:

@@ -74,7 +74,7 @@ def _cut(group: Group, layers: LayerGraph, options: Options) -> str:
         parts.append(f"W: {group.columns} of at most {widest} columns")
     if options.batch == group.columns == _steps(group, layers) == 1:
         return "  not cut (N: 1, H: 1)\n"
-    how = "rows that slices share are kept" if group.rolling else "halos are computed again"
+    how = "rows that slices share are kept" if group.rolling else "halos are recomputed"
     return f"  slices in {', '.join(parts)}; {how}\n"
 
 
@@ -82,7 +82,7 @@ def _cost(cost: Cost, config: Config) -> str:
     read, written = (rows * config.row_bytes for rows in (cost.read, cost.written))
     return (
         f"  estimate: {cost.cycles:,} cycles, {read:,} bytes read, {written:,} written,\n"
-        f"  {cost.rows:,} rows beside resident images\n"
+        f"  {cost.rows:,} rows besides resident tensors\n"
     )
 
 

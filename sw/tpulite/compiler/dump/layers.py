@@ -1,4 +1,4 @@
-"""Readable text of networks, and of where their images are."""
+"""Readable text of networks, and of where their tensors are placed."""
 
 from tpulite.arch.config import Config
 from tpulite.compiler.dump.text import columns, extents, short
@@ -50,7 +50,7 @@ def placement_text(placement: Placement, layers: LayerGraph, config: Config) -> 
     ]
     return (
         f"{columns(heads, rows, right=(3, 4))}\n"
-        f"{columns(('layer', 'rows beside images that stay'), free, right=(1,))}\n"
+        f"{columns(('layer', 'rows besides resident tensors'), free, right=(1,))}\n"
         f"scratch in DRAM: {placement.scratch_bytes:,} bytes\n"
     )
 

@@ -29,7 +29,7 @@ def live_text(section: Section, numbers: StepNumbers, config: Config) -> str:
     share = f" ({section.reached / section.bound:.2f} times)" if section.bound else ""
     return (
         f"{columns(heads, rows, right=right)}{_legend(section)}"
-        f"  {section.bound:,} rows live at one time at most, "
+        f"  {section.bound:,} rows live at the peak, "
         f"{section.reached:,} rows used{share}\n"
     )
 

@@ -39,7 +39,7 @@ def schedule_text(schedule: Schedule, layers: LayerGraph) -> str:
     ]
     heads = ("buffer", "rows", "bank", "from", "to", "what")
     return (
-        f"{len(schedule.ops)} commands; buffers that live at one time take at most "
+        f"{len(schedule.ops)} commands; buffers take at the peak "
         f"{schedule.bound:,} rows\n"
         f"{columns(('#', 'layer', 'command'), commands, right=(0,))}\n"
         f"{columns(heads, lives, right=(1, 2, 3, 4))}"

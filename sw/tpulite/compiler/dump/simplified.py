@@ -22,7 +22,7 @@ def simplified_text(simplified: Simplified) -> str:
         for name, mask in simplified.needed.items()
     ]
     if narrow:
-        heads = ("image", "channels", "of", "others that are constant")
+        heads = ("image", "channels", "of", "other constants")
         title += columns(heads, narrow, right=(1, 2, 3))
     copies = [(short(name), short(other)) for name, other in simplified.originals.items()]
     return title + (columns(("copy", "of"), copies) if copies else "")

@@ -28,7 +28,7 @@ class SoftmaxLowering(Lowering[Softmax, RowsPlan]):
     def __init__(self, layer: Softmax, context: LayerContext, plan: RowsPlan) -> None:
         super().__init__(layer, context, plan)
         if not self._config.has_softmax:
-            raise ValueError("the machine has no softmax")
+            raise ValueError("this configuration has no softmax")
         channels = context.channels[layer.inputs[0]]
         self._tail = channels % self._config.array_size
         self._addends = context.constant("addends", _planes(layer.addends))

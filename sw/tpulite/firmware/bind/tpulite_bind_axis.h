@@ -1,4 +1,4 @@
-/* Sliding windows along an axis, and slabs of the rows of a batch of images. */
+/* Sliding windows along an axis, and tiles of the rows of a batch of images. */
 #ifndef TPULITE_BIND_AXIS_H
 #define TPULITE_BIND_AXIS_H
 
@@ -55,7 +55,7 @@ tpulite_span tpulite_reads(const tpulite_axis *axis, tpulite_span outputs, int64
 tpulite_slabs tpulite_slabs_of(const tpulite_sizes *sizes, int64_t batch, int64_t out_height,
                                int64_t out_bytes);
 
-/* The output rows of a slab, numbered through the batch. */
+/* The output rows of a tile, counted through the batch. */
 tpulite_span tpulite_slab(const tpulite_slabs *slabs, int64_t number);
 
 /* Part `number` of an extent. */

@@ -1,4 +1,4 @@
-/* Commands of convolutions. A tile is a slab of output rows, or part of the columns of one row. Its
+/* Commands of convolutions. A tile is a range of output rows, or part of the columns of one row. Its
  * n-blocks are computed one after the other; each multiplies all units of its weights with regions
  * of the tile, which are what the accumulators hold. */
 #include "tpulite_bind_operators.h"

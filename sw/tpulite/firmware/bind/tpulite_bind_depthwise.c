@@ -1,4 +1,4 @@
-/* Commands of depthwise convolutions. A tile is a slab of output rows of one channel block, computed
+/* Commands of depthwise convolutions. A tile is a range of output rows of one channel block, computed
  * region by region with all parts of the kernel. */
 #include "tpulite_bind_operators.h"
 
@@ -46,7 +46,7 @@ static int64_t inner_of(const depthwise *d, const region *r)
     return tpulite_least(tpulite_length(span), d->pattern->numbers);
 }
 
-/* Go to the next region of a slab, or to the first one if `r` has no rows; 0: there is none. */
+/* Go to the next region of a tile, or to the first one if `r` has no rows; 0: there is none. */
 static int next_region(const depthwise *d, tpulite_span slab, region *r)
 {
     int64_t row = r->rows.first, column = r->columns.stop;
@@ -56,7 +56,7 @@ static int next_region(const depthwise *d, tpulite_span slab, region *r)
     }
     if (row == slab.stop)
         return 0;
-    /* The rows of the slab in this image, and the part of them that the row begins. */
+    /* The rows of the tile in this image, and the part of them that the row begins. */
     int64_t image = row / d->out_height * d->out_height;
     tpulite_span all = {tpulite_most(slab.first, image),
                         tpulite_least(slab.stop, image + d->out_height)};
@@ -209,7 +209,7 @@ static void say_tile(depthwise *d, tile *t)
     tpulite_say_store(d->binding, &word);
 }
 
-/* Find how slabs are cut into what one command computes. */
+/* Cut tiles into what one command computes. */
 static void find_regions(depthwise *d)
 {
     const tpulite_depthwise *facts = d->facts;

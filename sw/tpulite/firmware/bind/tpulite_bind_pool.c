@@ -1,4 +1,4 @@
-/* Commands of pooling layers: a tile is a slab of output rows of some channel blocks, or part of the
+/* Commands of pooling layers: a tile is a range of output rows of some channel blocks, or part of the
  * columns of one row. Within it, a command has windows of one size. */
 #include "tpulite_bind_operators.h"
 

@@ -133,7 +133,7 @@ def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
         except Exception as error:  # ONNX Runtime has classes of its own
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise ValueError(
-                f"ONNX Runtime refuses it: {(lines or [type(error).__name__])[0]}"
+                f"ONNX Runtime rejects it: {(lines or [type(error).__name__])[0]}"
             ) from error
         model = onnx.load_model_from_string(path.read_bytes())
     _forget_domains(model)

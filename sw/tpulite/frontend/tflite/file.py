@@ -107,7 +107,7 @@ def _aliases(aliases: Mapping[int, int], tensors: Mapping[int, Tensor]) -> dict[
         if not same_meaning(tensors[read], tensors[written]):
             names = tensors[read].name, tensors[written].name
             raise ValueError(
-                f"tensor {names[0]!r} reads a variable as another type than {names[1]!r}"
+                f"tensor {names[0]!r} reads a variable with another type than {names[1]!r}"
             )
     return {read: tensors[written] for read, written in aliases.items()}
 

@@ -37,7 +37,7 @@ def fused_activation(options: Mapping[str, Any]) -> str:
     """Return the activation that an operator applies to its result."""
     code = options.get("FusedActivationFunction", 0)
     if code not in _ACTIVATIONS:
-        raise UnsupportedFormError(f"fused activation {code} of the schema")
+        raise UnsupportedFormError(f"unknown fused activation {code}")
     return _ACTIVATIONS[code]
 
 
@@ -45,7 +45,7 @@ def constant_integers(tensor: Tensor | None, what: str) -> np.ndarray:
     """Return the value of an input that says how to compute; ``what`` names it in messages."""
     assert tensor is not None
     if tensor.data is None:
-        raise UnsupportedFormError(f"{what} that are not constant")
+        raise UnsupportedFormError(f"its {what} are not constant")
     if tensor.dtype not in ("int32", "int64"):
         raise ValueError(f"{what} must be integers, not {tensor.dtype}")
     return tensor.data

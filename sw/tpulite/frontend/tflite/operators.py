@@ -54,7 +54,7 @@ def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, 
         raise ValueError("it has no output")
     for tensor in (*inputs, *outputs):
         if tensor is not None and tensor.dtype == "object":
-            reason = f"tensor {tensor.name!r} has a type or form that numpy lacks"
+            reason = f"tensor {tensor.name!r} has a type or layout that numpy does not support"
             return Operation("unsupported", every, {"reason": reason})
     try:
         return convert(file.options, inputs, outputs)
@@ -64,7 +64,7 @@ def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, 
 
 def _dense(options, inputs, outputs) -> Operation:
     if options.get("WeightsFormat", 0) != 0:
-        raise UnsupportedFormError(f"weights in format {options['WeightsFormat']}")
+        raise UnsupportedFormError(f"its weights have format {options['WeightsFormat']}")
     return Operation("dense", present(inputs), {"activation": fused_activation(options)})
 
 
@@ -127,7 +127,7 @@ def _argmax(options, inputs, outputs) -> Operation:
 def _transpose(options, inputs, outputs) -> Operation:
     order = tuple(constant_integers(inputs[1], "permutations").ravel().tolist())
     if sorted(order) != list(range(len(inputs[0].shape))):
-        raise ValueError(f"{list(order)} is no permutation of {len(inputs[0].shape)} axes")
+        raise ValueError(f"{list(order)} is not a permutation of {len(inputs[0].shape)} axes")
     return Operation("transpose", (0,), {"perm": order})
 
 
@@ -149,7 +149,7 @@ def _resize(op: str):
 def _axes(tensor: Tensor, x: Tensor) -> tuple[int, ...]:
     axes, rank = constant_integers(tensor, "axes").ravel().tolist(), len(x.shape)
     if not axes or not all(-rank <= axis < rank for axis in axes):
-        raise ValueError(f"axes {axes} are not those of shape {list(x.shape)}")
+        raise ValueError(f"axes {axes} do not exist in shape {list(x.shape)}")
     return tuple(sorted({axis % rank for axis in axes}))
 
 

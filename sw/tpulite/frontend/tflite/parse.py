@@ -140,7 +140,7 @@ def parse_tflite(data: bytes, subgraph: int = 0) -> FileModel:
         If the file is not a TFLite file, or corrupt; the message says where.
     """
     if data[4:8] != IDENTIFIER:
-        raise ValueError(f"this is no TFLite file: bytes 4 to 7 are {data[4:8]!r}, not 'TFL3'")
+        raise ValueError(f"this is not a TFLite file: bytes 4 to 7 are {data[4:8]!r}, not 'TFL3'")
     with _reading("the model"):
         model = tflite.Model.GetRootAs(data)
         if model.Version() != 3:
@@ -148,7 +148,9 @@ def parse_tflite(data: bytes, subgraph: int = 0) -> FileModel:
         if not model.SubgraphsLength():
             raise ValueError("there is no subgraph")
         if not 0 <= subgraph < model.SubgraphsLength():
-            raise ValueError(f"it has {model.SubgraphsLength()} subgraphs, and {subgraph} is named")
+            raise ValueError(
+                f"subgraph {subgraph} is used, and the file has {model.SubgraphsLength()}"
+            )
         graph: Any = model.Subgraphs(subgraph)
         counts = graph.TensorsLength(), graph.OperatorsLength()
         inputs, outputs = _integers(graph, "Inputs"), _integers(graph, "Outputs")
@@ -169,7 +171,7 @@ def _reading(what: str) -> Iterator[None]:
         yield
     except struct.error as error:
         raise ValueError(
-            f"the file is corrupt: {what} cannot be read: an offset leads out of the file"
+            f"the file is corrupt: {what} cannot be read: an offset is beyond its end"
         ) from error
     except _ASTRAY as error:
         raise ValueError(f"the file is corrupt: {what} cannot be read: {error}") from error
@@ -199,7 +201,7 @@ def _tensor(data: bytes, model: Any, tensor: Any) -> FileTensor:
 def _bytes(data: bytes, model: Any, index: int) -> np.ndarray | None:
     """Return the content of a buffer, or None if it is empty."""
     if not 0 <= index < model.BuffersLength():
-        raise ValueError(f"it has buffer {index} of {model.BuffersLength()}")
+        raise ValueError(f"buffer {index} is used, and the file has {model.BuffersLength()}")
     buffer = model.Buffers(index)
     if buffer.Size() and buffer.Offset() > 1:  # large files keep the bytes behind the flatbuffer
         return np.frombuffer(data, np.uint8, buffer.Size(), buffer.Offset())
@@ -209,7 +211,9 @@ def _bytes(data: bytes, model: Any, index: int) -> np.ndarray | None:
 def _operator(model: Any, operator: Any) -> FileOperator:
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
-        raise ValueError(f"it has code {index} of {model.OperatorCodesLength()}")
+        raise ValueError(
+            f"operator code {index} is used, and the file has {model.OperatorCodesLength()}"
+        )
     code = model.OperatorCodes(index)
     # Codes above 126 have a field of their own; older files have only the old one.
     number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())

@@ -101,7 +101,7 @@ def settle_shapes(data: bytes, model: FileModel, given: GivenShapes) -> bytes:
         if not given:  # it lacks custom operators and the like: what is stored may do
             return data
         line = str(error).strip().splitlines() or [type(error).__name__]
-        raise ValueError(f"LiteRT refuses the shapes that are given: {line[0]}") from error
+        raise ValueError(f"LiteRT rejects the given shapes: {line[0]}") from error
 
 
 def image_inputs(data: bytes) -> Mapping[str, FileInput]:

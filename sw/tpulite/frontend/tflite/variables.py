@@ -93,11 +93,9 @@ def resolve_variables(data: bytes, model: FileModel) -> Variables:
     for key, number in first.items():
         name = key[1].decode(errors="replace")
         if key not in initial:
-            raise ValueError(f"variable {name!r} is read and has no first value")
+            raise ValueError(f"variable {name!r} is read, but has no initial value")
         if initial[key].data is None:
-            raise ValueError(
-                f"variable {name!r}: its first value is computed; only constants can be"
-            )
+            raise ValueError(f"variable {name!r}: its initial value must be a constant")
         states.append(FileState(name, number, current[key], initial[key]))
     return Variables(tuple(states), aliases)
 
@@ -117,7 +115,7 @@ def _initial_values(data: bytes, model: FileModel) -> dict[_Key, FileTensor]:
             if operator.code == "ASSIGN_VARIABLE":
                 key, value = _key(number, operator, handles), operator.inputs[1]
                 if not 0 <= value < len(once.tensors):
-                    raise ValueError(f"CALL_ONCE names tensor {value} of {len(once.tensors)}")
+                    raise ValueError(f"CALL_ONCE uses tensor {value} of {len(once.tensors)}")
                 values[key] = once.tensors[value]
     return values
 
@@ -137,7 +135,7 @@ def _key(number: int, operator: FileOperator, handles: Mapping[int, _Key]) -> _K
     _check_ports(number, operator)
     if operator.inputs[0] not in handles:
         label = f"{operator.code.lower()}_{number}"
-        raise ValueError(f"node {label!r}: its variable is not made by VAR_HANDLE")
+        raise ValueError(f"node {label!r}: its variable is not created by VAR_HANDLE")
     return handles[operator.inputs[0]]
 
 

@@ -60,14 +60,14 @@ def convert_depthwise(options, inputs, outputs) -> Operation:
     if len(weight.shape) != 4 or weight.shape[0] != 1:
         raise ValueError(f"its weights must be [1, y, x, channels], not {list(weight.shape)}")
     if weight.data is None:
-        raise UnsupportedFormError("weights that are not constant")
+        raise UnsupportedFormError("its weights are not constant")
     attributes = _window(options, x, weight.shape[1:3])
     # The option depth_multiplier is redundant, and the schema says that it is ignored.
     if not x.shape[3]:
-        raise UnsupportedFormError("a feature map without channels")
+        raise UnsupportedFormError("its feature map has no channels")
     multiplier, rest = divmod(weight.shape[3], x.shape[3])
     if rest:
-        raise ValueError(f"{weight.shape[3]} channels are no multiple of {x.shape[3]}")
+        raise ValueError(f"{weight.shape[3]} channels are not a multiple of {x.shape[3]}")
     attributes |= {"multiplier": multiplier, "activation": fused_activation(options)}
     return Operation("depthwise", present(inputs), attributes)
 
@@ -110,7 +110,7 @@ def _fill(inputs: Inputs, y: Tensor) -> int | float:
     if len(inputs) > 2 and inputs[2] is not None:
         value = inputs[2]
         if value.data is None or value.data.size != 1 or value.dtype != y.dtype:
-            raise UnsupportedFormError("a value that is not one constant of the type of the output")
+            raise UnsupportedFormError("its value is not a constant of the output's type")
         return value.data.item()
     return int(y.quantization.zero_point[0]) if y.quantization else 0
 

@@ -119,14 +119,14 @@ def function_table(
         If the library does not define the function, or not by one table.
     """
     if op not in FUNCTIONS:
-        raise UnsupportedError(f"{op} was not compared with any library")
+        raise UnsupportedError(f"{op} is not verified against any library")
     if exactness.ort:
         return ort_table(op, x, y, attributes)
     if op in _CLAMPS and x == y:
         low, high = activation_bounds(op, y, Exactness.LITERT_REF)
         return np.clip(np.arange(-128, 128), low, high).astype(np.int8)
     if exactness == Exactness.BM1684X:
-        raise UnsupportedError(f"the rule of bm1684x does not define {op}")
+        raise UnsupportedError(f"bm1684x numerics do not define {op}")
     if op == "clip":
         raise UnsupportedError("TFLite has no operator clip")
     return y.image(_litert(op, x, y, attributes, exactness, elements))

@@ -101,7 +101,7 @@ def requantize(x: Quantized, y: Quantized, vectorized: int) -> Integers:
     if vectorized >= _VECTOR:
         if vectorized % _VECTOR and np.any(y.image(scalar) != y.image(vector)):
             raise UnsupportedError(
-                f"LiteRT rounds the last {vectorized % _VECTOR} elements differently"
+                f"LiteRT's vector code rounds the last {vectorized % _VECTOR} elements differently"
             )
         return vector
     return scalar
@@ -132,7 +132,7 @@ def hard_swish(x: Quantized, y: Quantized) -> Integers:
     out_multiplier, out_shift = _int16_multiplier(float(fine / y.scale))
     relu_multiplier, relu_shift = _int16_multiplier(float(fine / np.float32(3 / 32768)))
     if out_shift > 0:
-        raise UnsupportedError(f"LiteRT refuses hard_swish to the scale {y.scale}")
+        raise UnsupportedError(f"LiteRT rejects hard_swish with the output scale {y.scale}")
     values = (x.integers() - x.zero_point) << 7
     on_output_scale = _high(values, out_multiplier)
     relu_like = values

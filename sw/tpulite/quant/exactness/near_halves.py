@@ -47,4 +47,4 @@ def check_halves(
     place = wide + y.zero_point
     inside = (place > y.low - 1) & (place < y.high + 1)
     if op in APPROXIMATED and np.any(near & inside & ~exact):
-        raise UnsupportedError(f"{op} has results whose rounding depends on the CPU")
+        raise UnsupportedError(f"the rounding of {op} depends on the CPU")

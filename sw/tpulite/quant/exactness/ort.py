@@ -45,7 +45,7 @@ def ort_table(
     with np.errstate(over="ignore"):
         scaled = result.astype(np.float32) / y.scale
     if np.isnan(scaled).any():
-        raise UnsupportedError(f"{op} has results that are no numbers")
+        raise UnsupportedError(f"{op} has results that are NaN")
     scaled = np.clip(scaled, -(2.0**30), 2.0**30)
     # Relative errors of results, and of what they are differences of: 1, or half the argument.
     error = (np.abs(scaled) * _ERROR + np.maximum(np.abs(real), 1) * _ERROR / 2 / y.scale).astype(
@@ -61,7 +61,7 @@ def _function(op: str, attributes: Mapping[str, Any]):
     one = np.float32(1)
     if op == "gelu":
         if attributes.get("approximate"):
-            raise UnsupportedError("gelu by tanh was not compared with ONNX Runtime")
+            raise UnsupportedError("gelu by tanh is not verified against ONNX Runtime")
         half, root = np.float32(0.5), np.float32(math.sqrt(0.5))
         return lambda x: half * x * (one + _erf(x * root).astype(np.float32))
     if op == "elu":

@@ -59,7 +59,7 @@ def pair_layer(pair: Pair, exactness: Exactness) -> Elementwise:
         If the library does not define the operator, or the machine cannot reproduce it.
     """
     if exactness == Exactness.BM1684X:
-        raise UnsupportedError(f"the rule of bm1684x does not define {pair.op}")
+        raise UnsupportedError(f"bm1684x numerics do not define {pair.op}")
     if pair.a.unsigned != pair.b.unsigned or pair.a.unsigned != pair.y.unsigned:
         raise UnsupportedError("its tensors are int8 and uint8")
     if exactness == Exactness.LITERT_XNNPACK and not _xnnpack_takes(pair):
@@ -69,7 +69,7 @@ def pair_layer(pair: Pair, exactness: Exactness) -> Elementwise:
         return _multiplication(pair, exactness, bounds)
     if exactness.ort:
         raise UnsupportedError(
-            f"{pair.op} of ONNX Runtime is a chain of float32 operations that depends on the CPU"
+            f"ONNX Runtime computes {pair.op} in float32, and its rounding depends on the CPU"
         )
     if exactness == Exactness.LITERT_XNNPACK:
         return _xnnpack_sum(pair, bounds)
@@ -106,7 +106,7 @@ def _tflite_scales(pair: Pair) -> tuple[tuple[float, float], float]:
     twice = 2 * max(float(pair.a.scale), float(pair.b.scale))
     result = twice / ((1 << _SHIFT) * float(pair.y.scale))
     if result >= 1:
-        raise UnsupportedError(f"LiteRT refuses to {pair.op} to the scale {pair.y.scale}")
+        raise UnsupportedError(f"LiteRT rejects {pair.op} with the output scale {pair.y.scale}")
     return (float(pair.a.scale) / twice, float(pair.b.scale) / twice), result
 
 
@@ -148,7 +148,7 @@ def _check_vectorized(scalar: Elementwise) -> None:
     if np.abs(extremes).max() >= (1 << 15) - UNSIGNED * 2:
         raise UnsupportedError("LiteRT's vector code overflows 16 bits with these scales")
     if not np.array_equal(ops.requantize_sums(total, record), _run(scalar)):
-        raise UnsupportedError("LiteRT's vector code rounds some of its sums differently")
+        raise UnsupportedError("LiteRT's vector code rounds some sums differently")
 
 
 def _xnnpack_takes(pair: Pair) -> bool:
@@ -203,7 +203,7 @@ def _ort_multiplication(pair: Pair, scale: np.float32, bounds: tuple[int, int]) 
         result = _layer(pair, record)
         if np.array_equal(_run(result), wanted):
             return result
-    raise UnsupportedError("no record gives ONNX Runtime's product for every pair of numbers")
+    raise UnsupportedError("no parameters give ONNX Runtime's product for every pair of values")
 
 
 def _ort_candidates(pair: Pair, scale: float, bounds: tuple[int, int]) -> Iterator[Requantization]:

@@ -47,7 +47,7 @@ def real_function(op: str, attributes: Mapping[str, Any]) -> Callable[[Floats], 
         alpha, gamma = _F(attributes["alpha"]), _F(attributes["gamma"])
         return lambda x: gamma * np.where(x > 0, x, alpha * _wide(np.expm1, np.minimum(x, 0)))
     if op not in _FUNCTIONS:
-        raise UnsupportedError(f"{op} was not compared with any library")
+        raise UnsupportedError(f"{op} is not verified against any library")
     return _FUNCTIONS[op]
 
 

@@ -104,7 +104,7 @@ def make_requantization(
     multiplier, shift = multipliers(np.atleast_1d(scales), rounding)
     biases = np.atleast_1d(np.asarray(bias, dtype=np.int64))
     if np.any(biases != biases.astype(np.int32)):
-        raise UnsupportedError(f"its bias {int(np.abs(biases).max())} is beyond int32")
+        raise UnsupportedError(f"its bias {int(np.abs(biases).max())} overflows int32")
     return Requantization(
         multiplier=multiplier,
         shift=shift,
@@ -125,10 +125,10 @@ def activation_bounds(activation: str, y: Quantized, exactness: Exactness) -> tu
         If there is no such activation.
     """
     if activation not in _ACTIVATIONS:
-        raise UnsupportedError(f"activation {activation!r} is not known")
+        raise UnsupportedError(f"unknown activation {activation!r}")
     low, high = (_quantize_bound(bound, y, exactness) for bound in _ACTIVATIONS[activation])
     if low > high:
-        raise UnsupportedError(f"activation {activation} leaves nothing of scale {y.scale}")
+        raise UnsupportedError(f"{activation} clamps every value of the output scale {y.scale}")
     return low, high
 
 

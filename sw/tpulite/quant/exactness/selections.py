@@ -41,7 +41,7 @@ def squared_difference(
     twice = 2 * max(float(a.scale), float(b.scale))
     result = twice * twice / ((1 << 2 * _SHIFT) * float(y.scale))
     if result >= 1:
-        raise UnsupportedError(f"LiteRT refuses to square differences to the scale {y.scale}")
+        raise UnsupportedError(f"LiteRT rejects squared_difference with the output scale {y.scale}")
     scaled = [
         scale_by(value << _SHIFT, float(side.scale) / twice)
         for value, side in zip(values, (a, b), strict=True)

@@ -72,7 +72,7 @@ def mean_requantization(mean: Mean, exactness: Exactness) -> Requantization:
     x, y = mean.x, mean.y
     bias = -mean.count * x.zero
     if exactness == Exactness.BM1684X:
-        raise UnsupportedError("the rule of bm1684x does not define mean")
+        raise UnsupportedError("bm1684x numerics do not define mean")
     if exactness.ort:
         scale = x.scale / (y.scale * np.float32(mean.count))
         return make_requantization(float(scale), Rounding.FLOAT32, y.zero, bias=bias)
@@ -100,7 +100,7 @@ def sum_requantization(total: Mean, exactness: Exactness) -> Requantization:
         If the library does not define such sums, or the machine cannot reproduce them.
     """
     if not exactness.litert or (exactness == Exactness.TFLM and total.x.unsigned):
-        raise UnsupportedError(f"no sum of integers of {exactness} was compared")
+        raise UnsupportedError(f"integer sums of {exactness} are not verified")
     if exactness == Exactness.LITERT_XNNPACK:
         wanted = _xnnpack(total, np.float32(1))
         return _find("XNNPACK", total, wanted, _candidates(total, 1))
@@ -145,7 +145,7 @@ def _optimized(mean: Mean) -> Requantization:
     vectors = 0 if x.unsigned else mean.channels // _VECTOR
     if vectors and mean.channels % _VECTOR and np.any(scalar != vector):
         raise UnsupportedError(
-            f"LiteRT rounds the last {mean.channels % _VECTOR} channels of the mean differently"
+            f"LiteRT's vector code rounds the last {mean.channels % _VECTOR} channels differently"
         )
     rounding = Rounding.RUY if vectors else Rounding.TFLITE
     unsigned = mean.count * (x.low - INT8[0])
@@ -188,8 +188,8 @@ def _find(
     candidates: Iterator[Requantization],
 ) -> Requantization:
     if mean.count > _LARGEST:
-        raise UnsupportedError(f"a sum of {mean.count} elements is not compared sum by sum")
+        raise UnsupportedError(f"a sum of {mean.count} elements has too many values to verify each")
     for candidate in candidates:
         if np.array_equal(ops.requantize_sums(mean.sums, candidate), wanted):
             return candidate
-    raise UnsupportedError(f"no record gives {library}'s results for every sum")
+    raise UnsupportedError(f"no parameters give {library}'s results for every sum")

@@ -58,7 +58,7 @@ def lower_batch_norm(node: Node, context: GraphContext) -> None:
 def _constant(context: GraphContext, name: str) -> NDArray[np.float32]:
     tensor = context.tensor(name)
     if tensor.data is None or tensor.dtype != "float32":
-        raise UnsupportedError(f"its parameter {name!r} is not a constant of float32")
+        raise UnsupportedError(f"its parameter {name!r} is not a float32 constant")
     return tensor.data.reshape(-1)
 
 
@@ -86,12 +86,12 @@ def affine_records(
         If there are no records with these results.
     """
     if not scale.all():
-        raise UnsupportedError("a channel has the factor 0")
+        raise UnsupportedError("a channel has the scale factor 0")
     ratio = float(x.scale) * np.abs(scale.astype(np.float64)) / float(y.scale)
     units = bias.astype(np.float64) / float(y.scale) / ratio
     bits = np.minimum(_GAIN_BITS, _BIAS_BITS - np.frexp(np.abs(units) + 256)[1])
     if bits.min() < 0:
-        raise UnsupportedError("a channel's bias is beyond int32")
+        raise UnsupportedError("a channel's bias overflows int32")
     gain = (np.where(scale < 0, -1, 1) * (1 << bits)).astype(np.int16)
     step = np.ldexp(ratio, -bits)
     offset = np.rint(np.ldexp(units, bits)) - x.zero * gain.astype(np.int64)
@@ -100,7 +100,7 @@ def affine_records(
         record = _adjust(record, step, gain, wanted)
         if record is not None:
             return gain, record
-    raise UnsupportedError("no records give ONNX Runtime's results for every number")
+    raise UnsupportedError("no parameters give ONNX Runtime's results for every value")
 
 
 def _adjust(

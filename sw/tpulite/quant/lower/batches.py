@@ -89,7 +89,7 @@ def _part(name: str, index: int, count: int, context: GraphContext) -> str:
     if all(layer.output != part for layer in context.layers):
         height, width, channels = context.read(name).shape
         if height % count:
-            raise UnsupportedError(f"{name!r} has no {count} parts")
+            raise UnsupportedError(f"{name!r} cannot be split into {count} parts")
         each = height // count
         rows = tuple(range(index * each, (index + 1) * each))
         fields = {"rows": rows, "columns": tuple(range(width)), "channels": tuple(range(channels))}

@@ -159,8 +159,8 @@ class GraphContext:
     def refuse_parting(self, before: Shape, after: Shape) -> NoReturn:
         """Raise UnsupportedError as channels of a vector would have to part."""
         raise UnsupportedError(
-            f"it turns pixels of {before[2]} channels into pixels of {after[2]}, and not both "
-            f"are multiples of {self.vector}"
+            f"it reshapes {before[2]} channels to {after[2]}, and not both are multiples of "
+            f"{self.vector}"
         )
 
     def _step(
@@ -183,7 +183,9 @@ class GraphContext:
         if x == y:
             return name
         if not self.exactness.ort:
-            raise UnsupportedError(f"{self.exactness} does not requantize {name!r} in {node.op}")
+            raise UnsupportedError(
+                f"{self.exactness} does not requantize {name!r} in {node.source or node.op}"
+            )
         image = self.read(name)
         table = function_table("requantize", x, y, {}, self.exactness, 0)
         target = f"{node.name}/{name}"

@@ -43,7 +43,7 @@ def require_integers(node: Node, context: GraphContext) -> None:
     default = context.exactness == Exactness.ORT
     types = {context.tensor(name).dtype for name in (node.inputs[0], node.outputs[0])}
     keeps = default and "int8" in types and node.op != "transposed_conv"
-    hint = "; --exact ort-int8 computes integers" if keeps else ""
+    hint = "; --exact ort-int8 computes it in integers" if keeps else ""
     if node.op not in _CHANNELS or "float32" in types:
         raise UnsupportedError(f"ONNX Runtime computes it in float32{hint}")
     weight, x = context.tensor(node.inputs[1]), context.quantized(node.inputs[0])

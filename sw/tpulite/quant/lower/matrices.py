@@ -43,7 +43,7 @@ def lower_matmul(node: Node, context: GraphContext) -> None:
         If matrices of the first operand are used repeatedly, or no bits are defined.
     """
     if context.exactness not in _ROUNDINGS:
-        raise UnsupportedError(f"the rule of {context.exactness} does not define {node.op}")
+        raise UnsupportedError(f"{context.exactness} numerics do not define {node.op}")
     operands = _Operands(node, context)
     a, b = (operands.matrices(index) for index in (0, 1))
     heights = context.activations[a].shape[0], context.activations[b].shape[0]
@@ -51,7 +51,7 @@ def lower_matmul(node: Node, context: GraphContext) -> None:
         height, width, inner = context.activations[a].shape
         a = operands.reshaped(a, "tall", (1, height * width, inner))
     elif heights[0] != heights[1]:
-        raise UnsupportedError(f"{heights[0]} matrices are multiplied by {heights[1]}")
+        raise UnsupportedError(f"it multiplies {heights[0]} matrices by {heights[1]}")
     x, w, y = (context.quantized(name) for name in (*node.inputs[:2], node.outputs[0]))
     exactness = context.exactness
     if exactness == Exactness.LITERT_XNNPACK and w.zero_point:
@@ -88,13 +88,13 @@ def lower_transpose(node: Node, context: GraphContext) -> None:
     """
     source, target = node.inputs[0], node.outputs[0]
     if source in context.graph.given or target in context.graph.wanted:
-        raise UnsupportedError("its channels change places with rows or columns")
+        raise UnsupportedError("it swaps channels with rows or columns")
     extents, perm = context.tensor(source).shape, tuple(node["perm"])
     if len(extents) == 2:  # a matrix
         extents, perm = (1, *extents), (0, *(axis + 1 for axis in perm))
     lead = len(extents) - 3
     if lead < 0 or perm[:lead] != tuple(range(lead)) or any(n != 1 for n in extents[:lead]):
-        raise UnsupportedError("it moves a batch")
+        raise UnsupportedError("it moves the batch axis")
     shape = extents[lead], extents[lead + 1], extents[lead + 2]
     order = perm[lead] - lead, perm[lead + 1] - lead, perm[lead + 2] - lead
     same = context.requantized(node, source, target)

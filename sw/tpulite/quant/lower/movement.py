@@ -52,7 +52,9 @@ def spread(context: GraphContext, source: str, target: str, shape: tuple[int, ..
     try:
         wide = np.broadcast_to(numbers, shape).reshape(image_shape(shape))
     except ValueError as error:
-        raise UnsupportedError(f"{source!r} of {list(own)} does not fit {list(shape)}") from error
+        raise UnsupportedError(
+            f"{source!r} of shape {list(own)} cannot be broadcast to {list(shape)}"
+        ) from error
     y, x, channels = np.unravel_index(wide, context.read(source).shape)
     context.declare(target, wide.shape)
     context.emit(Pick, target, (source,), target, **_fields(y[..., 0], x[..., 0], channels))
@@ -70,13 +72,13 @@ def lower_movement(node: Node, context: GraphContext) -> None:
         node, attributes={**node.attributes, "fixed_point": context.exactness not in _FLOAT}
     )
     if node.op not in DATA_MOVEMENT[context.graph.format]:
-        raise UnsupportedError(f"no operator {node.op}")
+        raise UnsupportedError(f"unsupported operator {node.op}")
     computed = [name for name in node.inputs if context.tensor(name).data is None]
     if len(computed) != 1:
-        raise UnsupportedError("what it moves, or where to, is computed")
+        raise UnsupportedError("its indices or shapes are computed at run time")
     (source,) = computed
     if node.op == "gather" and (source != node.inputs[0] or node.attributes.get("batch_dims", 0)):
-        raise UnsupportedError("positions that are computed")
+        raise UnsupportedError("its indices are computed at run time")
     if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
         lower_transpose(node, context)
         return
@@ -133,7 +135,9 @@ def _moved(node: Node, source: str, context: GraphContext) -> list[Numbers]:
         raise UnsupportedError(str(error)) from error
     shapes = [result.shape for result in results]
     if shapes != [output.shape for output in outputs]:
-        raise UnsupportedError(f"it computes {shapes}, not {[each.shape for each in outputs]}")
+        raise UnsupportedError(
+            f"its outputs have shapes {shapes}, not {[each.shape for each in outputs]}"
+        )
     return results
 
 
@@ -181,10 +185,10 @@ def _fields(y: Numbers, x: Numbers, channels: Numbers) -> dict[str, object]:
         If rows and columns are not picked independently, or each pixel has other channels.
     """
     if not (channels == channels[0, 0]).all():
-        raise UnsupportedError("each pixel gets other channels")
+        raise UnsupportedError("it moves the channels of each pixel differently")
     fields = {"channels": tuple(channels[0, 0].tolist())}
     for transposed, (rows, columns) in ((False, (y, x)), (True, (y.T, x.T))):
         if (rows == rows[:, :1]).all() and (columns == columns[:1]).all():
             lines = tuple(rows[:, 0].tolist()), tuple(columns[0].tolist())
             return {**fields, "rows": lines[0], "columns": lines[1], "transposed": transposed}
-    raise UnsupportedError("rows and columns do not stay together")
+    raise UnsupportedError("it moves elements across rows and columns")

@@ -98,7 +98,7 @@ def joined(
         if isinstance(layer, Reshape):
             source, target = (context.activations[x].shape for x in (layer.inputs[0], layer.output))
             if not context.keeps_vectors(source, target):
-                raise ValueError(f"{layer.title} parts the channels of a vector")
+                raise ValueError(f"{layer.title} splits the channels of a vector")
     used = {x for layer in layers for x in (*layer.inputs, layer.output)} | {*inputs, *outputs}
     for x in inputs:
         context.read(x)
@@ -122,7 +122,7 @@ def lower_node(node: Node, context: GraphContext) -> None:
         If the machine cannot compute it exactly.
     """
     if node.op not in LOWERED:
-        raise UnsupportedError(node.attributes.get("reason", f"no operator {node.op}"))
+        raise UnsupportedError(node.attributes.get("reason", f"unsupported operator {node.op}"))
     if len(node.outputs) != 1 and node.op not in MOVEMENT:
         raise UnsupportedError(f"it has {len(node.outputs)} outputs")
     if (

@@ -23,7 +23,9 @@ def lower_pair(node: Node, context: GraphContext) -> None:
         and node.inputs[0] == node.inputs[1]
         and (context.exactness == Exactness.LITERT_XNNPACK)
     ):
-        raise UnsupportedError("XNNPACK rounds the square of a tensor otherwise than products")
+        raise UnsupportedError(
+            "XNNPACK rounds the square of a tensor differently from other products"
+        )
     names, swapped = pair_operands(node, context, commutes=node.op != "sub")
     a, b = (context.quantized(name) for name in node.inputs[:2])
     if swapped:
@@ -85,7 +87,7 @@ def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int
         value = np.broadcast_to(centered(tensor), whole)
     except ValueError as error:
         raise UnsupportedError(
-            f"{name!r} of {list(tensor.shape)} does not fit {list(result)}"
+            f"{name!r} of shape {list(tensor.shape)} cannot be broadcast to {list(result)}"
         ) from error
     value = np.ascontiguousarray(value).reshape((1, 1, shape[2]) if whole == pixel else shape)
     return context.constant(f"{node.name}/{name}", value)

@@ -31,9 +31,9 @@ def lower_average_pool(node: Node, context: GraphContext) -> None:
     source, target = node.inputs[0], node.outputs[0]
     x, y = context.quantized(source), context.quantized(target)
     if context.exactness.ort:
-        raise UnsupportedError("average_pool of ONNX Runtime rounds every term of the sum")
+        raise UnsupportedError("ONNX Runtime rounds every term of average_pool")
     if not context.exactness.litert:
-        raise UnsupportedError(f"the rule of {context.exactness} does not define average_pool")
+        raise UnsupportedError(f"{context.exactness} numerics do not define average_pool")
     if x != y:
         raise UnsupportedError(f"{context.exactness} does not requantize in average_pool")
     # XNNPACK has no average of integers; its bounds would be rounded otherwise.

@@ -32,7 +32,7 @@ def lower_prelu(node: Node, context: GraphContext) -> None:
     elif context.exactness.litert:
         _lower_integers(node, context)
     else:
-        raise UnsupportedError(f"the rule of {context.exactness} does not define prelu")
+        raise UnsupportedError(f"{context.exactness} numerics do not define prelu")
 
 
 def _lower_integers(node: Node, context: GraphContext) -> None:
@@ -72,7 +72,7 @@ def _lower_real(node: Node, context: GraphContext) -> None:
     x, y = context.quantized(source), context.quantized(target)
     tensor = context.tensor(node.inputs[1])
     if tensor.data is None or tensor.shape[-1:] != (channels,) or tensor.data.size != channels:
-        raise UnsupportedError("its slopes are not constants, one for each channel")
+        raise UnsupportedError("its slopes are not constants, one per channel")
     if tensor.dtype != "float32":
         raise UnsupportedError(f"its slopes are {tensor.dtype}")
     slopes = tensor.data.reshape(-1)

@@ -69,7 +69,7 @@ def _in_one_group(kernel: np.ndarray, group: int, zero: int) -> np.ndarray:
         return kernel
     height, width, inputs, outputs = kernel.shape
     if kernel.size * group > _MOST_WEIGHTS:
-        raise UnsupportedError(f"it has {group} groups of channels: weights beyond a memory")
+        raise UnsupportedError(f"it has {group} groups of channels: too many weights")
     wide = np.full((height, width, group, inputs, group, outputs // group), zero, np.int8)
     for index, block in enumerate(np.split(kernel, group, axis=3)):
         wide[:, :, index, :, index] = block
@@ -90,7 +90,7 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
     context.write(node.outputs[0])
     requantization = requantization_of(node, context, "depthwise", axis=2)
     if requantization is None:
-        raise UnsupportedError("sums of a depthwise convolution cannot be its output")
+        raise UnsupportedError("a depthwise convolution cannot output int32 sums")
     context.emit(
         Depthwise,
         node.name,
@@ -119,7 +119,7 @@ def lower_dense(node: Node, context: GraphContext) -> None:
     origin = context.origin(source)
     size = math.prod(context.activations[source].shape)
     if size % k:
-        raise UnsupportedError(f"its {size} inputs are no multiple of {k}")
+        raise UnsupportedError(f"its {size} inputs are not a multiple of {k}")
     rows = size // k
     shape = context.activations[origin].shape
     if not reads_image(node, context, origin):
@@ -210,7 +210,7 @@ def weight_zero_point(weight: Tensor) -> int:
     assert weight.quantization is not None
     zero_points = np.unique(weight.quantization.zero_point)
     if len(zero_points) > 1:
-        raise UnsupportedError(f"weights {weight.name!r} have zero points of channels")
+        raise UnsupportedError(f"weights {weight.name!r} have per-channel zero points")
     return int(zero_points[0]) - (128 if weight.dtype == "uint8" else 0)
 
 
@@ -220,7 +220,7 @@ def bias_of(node: Node, context: GraphContext) -> np.ndarray:
         return np.zeros(1, np.int32)
     bias = context.tensor(node.inputs[2])
     if bias.data is None or bias.dtype != "int32":
-        raise UnsupportedError(f"its bias {bias.name!r} is not a constant of int32")
+        raise UnsupportedError(f"its bias {bias.name!r} is not an int32 constant")
     return np.ascontiguousarray(bias.data.reshape(-1))
 
 
@@ -234,7 +234,7 @@ def requantization_of(
     x = context.quantized(node.inputs[0])
     if node.attributes.get("raw", False):
         if len(node.inputs) > 2 and node.inputs[2]:
-            raise UnsupportedError("its output are sums, to which a bias cannot be added")
+            raise UnsupportedError("its output is int32 sums, to which no bias can be added")
         return None
     y = context.quantized(node.outputs[0])
     exactness = kernels_of(node, context, op)

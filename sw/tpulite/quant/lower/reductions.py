@@ -69,10 +69,10 @@ class _Reduction:
 def lower_mean(node: Node, context: GraphContext) -> None:
     """Lower a mean."""
     if context.exactness.ort and "Reduce" in node.source:
-        raise UnsupportedError("ReduceMean of ONNX Runtime rounds every term of the sum")
+        raise UnsupportedError("ONNX Runtime rounds every term of ReduceMean")
     reduction = _reduction(node, context)
     if context.exactness.ort and not reduction.planar:
-        raise UnsupportedError("ort was compared for height and width alone")
+        raise UnsupportedError("ort numerics are verified for height and width only")
     mean = _sum(node, context, reduction)
     _emit_sum(node, context, reduction, mean_requantization(mean, context.exactness))
 
@@ -87,7 +87,7 @@ def lower_sum(node: Node, context: GraphContext) -> None:
 def lower_extreme_of_axes(node: Node, context: GraphContext) -> None:
     """Lower a maximum or minimum over axes; a requantization does not change which it is."""
     if context.exactness == Exactness.BM1684X:
-        raise UnsupportedError(f"the rule of bm1684x does not define {node.op}")
+        raise UnsupportedError(f"bm1684x numerics do not define {node.op}")
     reduction = _reduction(node, context)
     image = reduction.source
     if context.exactness.ort:
@@ -124,7 +124,7 @@ def _reduction(node: Node, context: GraphContext) -> _Reduction:
     window = (math.prod(shape[axis] for axis in rows), image[1] if columns else 1)
     behind = shape[min(rows, default=0) : len(shape) - 1 - (image[1] > 1 or len(shape) > 2)]
     if rows and window[0] != math.prod(behind) and window[0] != image[0]:
-        raise UnsupportedError(f"axes {list(node['axes'])} of {list(shape)} are not next to others")
+        raise UnsupportedError(f"axes {list(node['axes'])} of {list(shape)} are not adjacent")
     moved = image[2] == 1 and wanted[2] != 1  # pixels become channels
     return _Reduction(source, target, image, wanted, window, moved or bool(last))
 
@@ -180,7 +180,9 @@ def _picking(image: Shape, window: tuple[int, int], outputs: int) -> tuple[np.nd
         region = (rows, columns)
     kernel = (region[0] * window[0], region[1] * window[1])
     if kernel[0] * kernel[1] * channels * outputs > _MOST_WEIGHTS:
-        raise UnsupportedError(f"to move {rows * columns} pixels into channels takes many weights")
+        raise UnsupportedError(
+            f"moving {rows * columns} pixels into channels takes too many weights"
+        )
     weight = np.zeros((region[0], window[0], region[1], window[1], channels, *region), np.int8)
     for row in range(region[0]):
         for column in range(region[1]):

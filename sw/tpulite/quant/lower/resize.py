@@ -62,7 +62,7 @@ def lower_resize(node: Node, context: GraphContext) -> None:
         lower_movement(node, context)
         return
     if context.exactness == Exactness.BM1684X:
-        raise UnsupportedError("the rule of bm1684x does not define resize_bilinear")
+        raise UnsupportedError("bm1684x numerics do not define resize_bilinear")
     if all(n % m == 0 for n, m in pairs) and node["half_pixel_centers"]:
         _shrink(node, context, [n // m for n, m in pairs])
         return
@@ -74,7 +74,7 @@ def _growth(node: Node, inputs: int, outputs: int) -> _Growth:
     corners, centers = node["align_corners"] and inputs > 1, bool(node["half_pixel_centers"])
     step, rest = divmod(outputs - 1, inputs - 1) if corners else divmod(outputs, inputs)
     if rest or step < 1 or step & (step - 1):
-        raise UnsupportedError("some of its results lie between pixels, and not by powers of two")
+        raise UnsupportedError("it enlarges by a factor that is not a power of two")
     if step == 1:
         return _Growth(np.ones((1, 1), np.int64))
     phases = np.arange(step)[:, np.newaxis]
@@ -101,7 +101,9 @@ def _grow(node: Node, context: GraphContext, axes: list[_Growth]) -> None:
         common = np.gcd.reduce(kernel, axis=(0, 2))[:, np.newaxis]
         kernel, sums = kernel // common, kernel.sum(axis=(0, 2)) // common[:, 0]
         if kernel.max() > _LARGEST_WEIGHT:
-            raise UnsupportedError(f"its weights go up to {kernel.max()}, beyond 8 bits")
+            raise UnsupportedError(
+                f"its interpolation weights reach {kernel.max()}, more than 8 bits"
+            )
         zero = -128 if kernel.max() > INT8[-1] else 0
         row = f"{node.name}/{number}"
         context.declare(row, (height, width, phases * apart))
@@ -176,6 +178,6 @@ def _rounded(node: Node, context: GraphContext, sums: np.ndarray) -> Requantizat
     """
     unsigned = context.quantized(node.inputs[0]).unsigned
     if unsigned and context.exactness == Exactness.TFLM:
-        raise UnsupportedError("tflm has no resize_bilinear of uint8")
+        raise UnsupportedError("tflm has no uint8 resize_bilinear")
     up = unsigned or context.exactness == Exactness.LITERT_XNNPACK
     return make_requantization(1 / sums, Rounding.SINGLE if up else Rounding.AWAY)

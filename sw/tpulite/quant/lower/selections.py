@@ -41,7 +41,7 @@ def lower_extreme(node: Node, context: GraphContext) -> None:
     same as to compare what they become in the quantization of the result.
     """
     if context.exactness == Exactness.BM1684X:
-        raise UnsupportedError(f"the rule of bm1684x does not define {node.op}")
+        raise UnsupportedError(f"bm1684x numerics do not define {node.op}")
     target = node.outputs[0]
     (a, b), swapped = pair_operands(node, context, commutes=True)
     if context.exactness.ort:
@@ -64,14 +64,14 @@ def lower_squared_difference(node: Node, context: GraphContext) -> None:
     Where large differences have all the same square a signed difference of 8 bits will do.
     """
     if not context.exactness.litert:
-        raise UnsupportedError(f"{context.exactness} has no squared difference of integers")
+        raise UnsupportedError(f"{context.exactness} has no integer squared difference")
     target = node.outputs[0]
     (a, b), swapped = pair_operands(node, context, commutes=True)
     x, other, y = (context.quantized(name) for name in (*node.inputs[:2], target))
     if swapped:
         x, other = other, x
     if x.unsigned:
-        raise UnsupportedError(f"{context.exactness} has no squared difference of uint8")
+        raise UnsupportedError(f"{context.exactness} has no uint8 squared difference")
     zeros = (x.zero, other.zero)
     known = uniform(context, b)
     if known is not None:
@@ -80,7 +80,7 @@ def lower_squared_difference(node: Node, context: GraphContext) -> None:
         context.emit(Lut, node.name, (a,), target, table=table)
         return
     if x.scale != other.scale:
-        raise UnsupportedError("a difference of numbers of two scales has more than 8 bits")
+        raise UnsupportedError("a difference of inputs with two scales needs more than 8 bits")
     most = len(INT8) - 1 + abs(x.zero - other.zero)
     squares = squared_difference((np.arange(most + 1), np.array(0)), x, other, y)
     found = new_like(context, a, f"{node.name}/magnitude")
@@ -99,7 +99,7 @@ def lower_squared_difference(node: Node, context: GraphContext) -> None:
         )
         table = squares[_IMAGES - _LOW]
     else:
-        raise UnsupportedError("a difference of numbers of two zero points has more than 8 bits")
+        raise UnsupportedError("a difference of inputs with two zero points needs more than 8 bits")
     context.emit(Lut, node.name, (found,), target, table=table)
 
 

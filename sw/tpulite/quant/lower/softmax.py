@@ -26,12 +26,14 @@ def lower_softmax(node: Node, context: GraphContext) -> None:
         If no product of the network depends on it, or its bits are not those of integers.
     """
     if _is_last(node, context.graph):
-        raise UnsupportedError("softmax at the end of a network is the host's")
+        raise UnsupportedError("softmax at the end of a network runs on the CPU")
     if context.exactness not in FIXED_POINT:
-        raise UnsupportedError(f"softmax of {context.exactness} adds floats")
+        raise UnsupportedError(f"softmax of {context.exactness} sums in floats")
     x, y = (context.tensor(name) for name in (node.inputs[0], node.outputs[0]))
     if not is_own(node, context.graph, context.exactness):
-        raise UnsupportedError("the scale of softmax must be 1/256, its zero point the lowest")
+        raise UnsupportedError(
+            "the output of softmax must have scale 1/256 and the lowest zero point"
+        )
     if node.attributes.get("axis", -1) % len(x.shape) != len(x.shape) - 1:
         raise UnsupportedError("its axis is not the last one")
     assert x.quantization is not None and x.shape == y.shape
@@ -47,7 +49,7 @@ def lacking(graph: Graph, config: Config) -> Mapping[str, str]:
     if config.has_softmax:
         return {}
     nodes = (node for node in graph.nodes if node.op == "softmax" and not _is_last(node, graph))
-    return {node.name: "the machine has no softmax" for node in nodes}
+    return {node.name: "this configuration has no softmax" for node in nodes}
 
 
 def _is_last(node: Node, graph: Graph) -> bool:

@@ -29,7 +29,7 @@ def lower_transposed_conv(node: Node, context: GraphContext) -> None:
     optimized = kernels_of(node, context, "transposed_conv") == Exactness.LITERT_OPT
     rest = math.prod(context.tensor(node.outputs[0]).shape) % _FLAT
     if optimized and rest and context.quantized(node.inputs[0]).unsigned:
-        raise UnsupportedError(f"LiteRT rounds the last {rest} elements differently")
+        raise UnsupportedError(f"LiteRT's vector code rounds the last {rest} elements differently")
     context.read(node.inputs[0])
     shape = context.write(node.outputs[0]).shape
     requantization = requantization_of(node, context, "transposed_conv", axis=0)

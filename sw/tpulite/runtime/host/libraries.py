@@ -110,10 +110,12 @@ def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
     try:
         return _open_ort(data) if file_format == "onnx" else _open_litert(data, exactness)
     except Exception as error:  # ONNX Runtime has classes of its own
-        refused = f"{name} refuses it: {_first_line(error)}"
+        refused = f"{name} rejects it: {_first_line(error)}"
         if file_format == "tflite":
             lacked = lacked_operator(data, error)
-            refused = f"{name} lacks {lacked}; --exact litert-opt runs it" if lacked else refused
+            refused = (
+                f"{name} does not have {lacked}; --exact litert-opt runs it" if lacked else refused
+            )
         raise ValueError(refused) from error
 
 

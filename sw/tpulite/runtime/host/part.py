@@ -140,7 +140,7 @@ class HostPart:
         try:
             return step()
         except Exception as error:  # cutting reads parts of a file that nobody has checked
-            raise ValueError(f"{self._named} run by a library: {error}") from error
+            raise ValueError(f"{self._named} run by the library: {error}") from error
 
     @property
     def _named(self) -> str:
@@ -169,7 +169,9 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
     """
     if graph.source is None:
         reasons = (f"{n.name!r}: {r}" for n, r in zip(segment.nodes, segment.reasons, strict=True))
-        raise ValueError(f"{graph.name} has no file of which a library could run {next(reasons)}")
+        raise ValueError(
+            f"{graph.name} was not read from a file, so no library can run {next(reasons)}"
+        )
     origins = graph.source.origins
     outputs = tuple(name for name in segment.outputs if name in origins)
     if tensors:

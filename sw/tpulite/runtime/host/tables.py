@@ -90,7 +90,7 @@ def _computed(
     targets = list(dict.fromkeys(int(origins[each.target].key) for each in functions))
     data, more = cut_tflite(graph.source.data, sources, targets)
     if more:
-        raise ValueError("a function of one byte depends on an input of the network")
+        raise ValueError("a one-byte function depends on an input of the network")
     kernels = OpResolverType[KERNELS[exactness]]
     session: Any = Interpreter(
         model_content=data, experimental_op_resolver_type=kernels, num_threads=1

@@ -37,12 +37,12 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
         file.
     """
     if name not in ORACLES:
-        raise ValueError(f"Oracle must be one of {', '.join(ORACLES)}, not {name!r}")
+        raise ValueError(f"--oracle {name!r}: must be one of {', '.join(ORACLES)}")
     wanted = "onnx" if name in ORT else "tflite"
     found = graph.format if graph.source is not None else path.suffix.removeprefix(".")
     if found != wanted:
-        raise ValueError(f"Oracle {name} runs {wanted} files, and {path} is {found}")
-    require_package(*oracle_package(name), f"Oracle {name}")
+        raise ValueError(f"{path} is {found}, and --oracle {name} runs {wanted} files")
+    require_package(*oracle_package(name), f"--oracle {name}")
     assert graph.source is not None
     data = graph.source.data
     try:
@@ -53,8 +53,8 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     except Exception as error:  # ONNX Runtime has classes of its own, damaged files raise anything
         message = str(error).strip().splitlines() or [type(error).__name__]
         lacked = lacked_operator(data, error) if wanted == "tflite" else ""
-        why = f"it lacks {lacked}; --oracle litert-opt runs it" if lacked else message[0]
-        raise ValueError(f"Oracle {name} refuses {path}: {why}") from error
+        why = f"it does not have {lacked}; --oracle litert-opt runs it" if lacked else message[0]
+        raise ValueError(f"{path}: {name} rejects it: {why}") from error
     oracle.known = known_faults(name, graph)
     return oracle
 

@@ -14,7 +14,7 @@ def _sums_int8(graph: Graph, node: Node) -> bool:
 _FAULTS: Mapping[str, tuple[Callable[[Graph, Node], bool], str]] = {
     "litert-ref": (
         _sums_int8,
-        "LiteRT's reference SUM reads int8 as uint8; --oracle litert-opt and tflm sum int8",
+        "LiteRT's reference SUM reads int8 as uint8; litert-opt and tflm sum int8 correctly",
     ),
 }
 """For each oracle: which nodes it computes wrong, and how."""

@@ -59,10 +59,10 @@ class Oracle:
         try:
             shown = self._exposed(values)
         except Exception as error:  # a library's own
-            self._hide(f"it fails when they are exposed ({error})")
+            self._hide(f"it fails when they are outputs ({error})")
             return outputs
         if not all(same_bits(outputs[name], shown[name]) for name in outputs):
-            self._hide("exposing them changes its outputs")
+            self._hide("its outputs change when they are outputs, too")
             return outputs
         return shown | outputs
 

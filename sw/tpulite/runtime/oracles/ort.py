@@ -46,7 +46,7 @@ def open_ort(data: bytes, graph: Graph, name: str) -> Oracle:
         exposed, other = _exposed(as_library(graph, exactness), ends)
     except Exception as error:  # it has classes of its own
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return Oracle(run, None, f"its optimized graph cannot be run ({lines[0]})", (reset,))
+        return Oracle(run, None, f"its optimized graph does not run ({lines[0]})", (reset,))
     return Oracle(run, exposed, resets=(reset, other))
 
 

@@ -76,7 +76,11 @@ def _conv(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     elif known:
         weights = conv_weights(tensors[1], group)
     if weights is None:
-        reason = f"a convolution in {group} groups" if known else "its weights are computed"
+        reason = (
+            f"it has {group} groups of channels"
+            if known
+            else "its weights are computed at run time"
+        )
         _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), preferences)
         return
     op, weight = weights
@@ -176,7 +180,7 @@ def _dense(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     attributes = dict(node.attributes)
     transposed = attributes.pop("transposed")
     if weight.data is None or any(tensor.data is None for tensor in rest):
-        reason = "its weights are computed"
+        reason = "its weights are computed at run time"
         _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), preferences)
         return
     if weight.data.ndim > 2:

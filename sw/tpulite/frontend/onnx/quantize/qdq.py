@@ -190,7 +190,7 @@ def _bias(draft: Draft, node: Node, scale: np.ndarray, exact: bool) -> str | Non
     limits = np.iinfo(np.int32)
     data = np.clip(np.rint(real / scale.astype(np.float64)), limits.min, limits.max)
     if not np.isfinite(real).all():
-        raise ValueError(f"Node {node.name!r}: bias {tensor.name!r} is not finite")
+        raise ValueError(f"Node {node.name!r}: bias {tensor.name!r} holds NaN or infinite values")
     if exact and not np.array_equal(data * scale.astype(np.float64), real):
         return None
     quantization = Quantization(

@@ -42,7 +42,7 @@ def with_weights(data: bytes, path: Path) -> bytes:
         return model.SerializeToString()
     except Exception as error:  # links, other folders, more than protobuf can hold
         line = str(error).strip().splitlines()[0]
-        raise ValueError(f"its weights in other files cannot be read: {line}") from error
+        raise ValueError(f"its external weights cannot be read: {line}") from error
 
 
 def _check(tensor: TensorProto, folder: Path) -> None:

@@ -113,16 +113,18 @@ def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
     except (onnx.checker.ValidationError, RuntimeError) as error:
-        raise ValueError(f"Not a valid ONNX model: {_first_line(error)}") from error
+        raise ValueError(f"not a valid ONNX model: {_first_line(error)}") from error
     sources = expand(model, opset)
     try:
         infer_and_fold(model, opset)
     except onnx.shape_inference.InferenceError as error:
         for name in shapeless:
             raise ValueError(
-                f"input {name!r} has no shape; give it, as in --shape {name}=1x3x64x64"
+                f"input {name!r} has no shape; give it, like --shape {name}=1x3x64x64"
             ) from error
-        raise ValueError(f"Shapes of the ONNX model do not fit: {_first_line(error)}") from error
+        raise ValueError(
+            f"shapes of the ONNX model are inconsistent: {_first_line(error)}"
+        ) from error
     plain = _plain(model, opset, sources)
     return replace(plain, file=file, computed=frozenset(computed - {""}))
 
@@ -155,9 +157,9 @@ def _parse(data: bytes) -> onnx.ModelProto:
     try:
         model = onnx.load_model_from_string(data)
     except (DecodeError, RuntimeError, ValueError) as error:
-        raise ValueError(f"Not an ONNX file, or a damaged one: {error}") from error
+        raise ValueError(f"not an ONNX file, or a damaged one: {error}") from error
     if not model.graph.node and not model.graph.output:
-        raise ValueError(f"Not an ONNX file: {len(data)} bytes without a graph")
+        raise ValueError(f"not an ONNX file: {len(data)} bytes without a graph")
     graph = model.graph
     names = [value.name for value in (*graph.input, *graph.output, *graph.initializer)]
     for node in graph.node:
@@ -165,7 +167,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
         names += [attribute.name for attribute in node.attribute]
     for name in names:
         if isinstance(name, bytes):
-            raise ValueError(f"Not an ONNX file, or a damaged one: the name {name!r} is not UTF-8")
+            raise ValueError(f"not an ONNX file, or a damaged one: the name {name!r} is not UTF-8")
     return model
 
 
@@ -258,7 +260,7 @@ def _plain(model: onnx.ModelProto, opset: int, sources: Mapping[str, str]) -> On
     types |= {name: (value.dtype.name, value.shape) for name, value in constants.items()}
     for name, (_, shape) in types.items():
         if shape is not None and np.prod([float(extent) for extent in shape]) > MAX_ELEMENTS:
-            raise ValueError(f"Tensor {name!r} has the absurd shape {list(shape)}")
+            raise ValueError(f"Tensor {name!r} has the impossible shape {list(shape)}")
     shapes = {name: shape for name, (_, shape) in types.items()}
     nodes: list[OnnxNode] = []
     names: set[str] = set()

@@ -88,7 +88,7 @@ def _clip(graph: Importer, node: OnnxNode) -> str | None:
         if index < len(node.inputs) and node.inputs[index]:
             value = graph.known(node.inputs[index])
             if value is None or value.size != 1:
-                return "bounds that are computed"
+                return "its bounds are computed at run time"
             value = float(value.reshape(-1)[0])
         bounds.append(_unlimited(float(value)))  # type: ignore[arg-type]
     x = node.inputs[0]
@@ -110,7 +110,7 @@ def _clip_integers(graph: Importer, node: OnnxNode, low: float, high: float) -> 
     """Emit a clip of what integers mean; they have the same scale before and after."""
     meaning = graph.quantization(node.inputs[0])
     if meaning is None or meaning.axis is not None:
-        return "bounds of integers that have no scale"
+        return "it clips integers that have no scale"
     graph.quantize_tensor(node.outputs[0], meaning)
     least, most = _extremes(graph.dtype(node.inputs[0]))
     limits = np.clip([low, high], least, most).astype(np.int64)
@@ -150,7 +150,7 @@ def _two(op: str, **attributes: str) -> Rule:
         if reason := graph.obstacle(*node.inputs, *node.outputs):
             return reason
         if len(node.inputs) != 2:
-            return f"{len(node.inputs)} operands"
+            return f"it has {len(node.inputs)} operands"
         graph.emit(op, node.inputs, node.outputs, **attributes)
         return None
 
@@ -178,7 +178,7 @@ def _divide(graph: Importer, node: OnnxNode) -> str | None:
     if graph.shape(x) is None:
         return UNKNOWN_SHAPE
     if divisor is None or divisor.dtype.kind != "f" or 0 in divisor:
-        return "a divisor that is computed, or zero"
+        return "its divisor is zero, or computed at run time"
     factor = graph.add_constant("reciprocal", np.asarray(1 / divisor, divisor.dtype))
     graph.emit("mul", [x, factor], node.outputs, activation="none")
     return None

@@ -11,8 +11,8 @@ from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
 __all__ = ["INTEGERS", "UNKNOWN_SHAPE", "Importer", "Rule", "same_quantization"]
 
-UNKNOWN_SHAPE = "a shape that is known only in the run"
-INTEGERS = "arithmetic of 8-bit integers that have no scale"
+UNKNOWN_SHAPE = "its shape is known only at run time"
+INTEGERS = "it computes with 8-bit integers that have no scale"
 """Why many nodes are not translated."""
 
 _VOCABULARY = frozenset(
@@ -276,7 +276,7 @@ class Importer:
         """Keep a node that we cannot translate."""
         outputs = [name or f"{node.name}/{i}" for i, name in enumerate(node.outputs)]
         if reason is None and node.op.lower() in _VOCABULARY:
-            reason = f"operator {node.op} of {node.domain or 'ONNX'}, which is not our {node.op}"
+            reason = f"unsupported operator {node.op} of the domain {node.domain or 'ONNX'}"
         if reason is None:
             self.emit(node.op.lower(), node.inputs, outputs, **node.attributes)
         else:

@@ -17,8 +17,8 @@ from tpulite.graph.graph import Quantization
 
 __all__ = ["INTEGER_RULES"]
 
-_COMPUTED = "its weights are computed"
-_ZERO_POINTS = "zero points that are computed, or differ from row to row"
+_COMPUTED = "its weights are computed at run time"
+_ZERO_POINTS = "its zero points are per row, or computed at run time"
 
 _NEUTRAL = {"int8": 0, "uint8": 128}
 """Zero points of activations that the machine need not know: its sums are those of int8."""
@@ -60,11 +60,11 @@ def _operands(graph: Importer, node: OnnxNode, *, axis: int) -> _Operands | str:
     if known is None:
         neutral = _NEUTRAL.get(graph.dtype(x))
         if neutral is None:
-            return f"an activation of {graph.dtype(x)}"
+            return f"its activation is {graph.dtype(x)}"
         shift = neutral - int(x_point[0])
         known = Quantization(np.ones(1, np.float32), np.array([neutral]))
     elif not np.array_equal(known.zero_point, x_point):
-        return "an activation with two zero points"
+        return "its activation has two zero points"
     channels = w_point.size > 1
     w_point = w_point.reshape(-1).astype(np.int64)
     meaning = Quantization(np.ones(w_point.shape, np.float32), w_point, axis if channels else None)

@@ -9,7 +9,7 @@ from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Ru
 
 __all__ = ["MOVEMENT_RULES", "pick_padded"]
 
-_COMPUTED = "positions that are computed"
+_COMPUTED = "its indices are computed at run time"
 
 Positions = Sequence[int] | np.ndarray
 
@@ -20,7 +20,7 @@ def pick_padded(
     """Emit padding with what the tensor has; ``pads`` are positions before and after axes."""
     shape = graph.shape(node.inputs[0]) or ()
     if mode not in ("reflect", "edge", "wrap") or min(map(min, pads.values())) < 0:
-        return f"mode {mode}, or negative padding"
+        return f"its mode is {mode}, or its padding negative"
     axes = {
         axis: np.pad(np.arange(shape[axis]), around, mode=mode)  # type: ignore[call-overload]
         for axis, around in pads.items()
@@ -62,7 +62,7 @@ def _slice(graph: Importer, node: OnnxNode) -> str | None:
         stop = None if step < 0 and end < -extent else end
         chosen[axis % len(shape)] = range(extent)[start:stop:step]
     if not all(len(each) for each in chosen.values()):
-        return "nothing is left"
+        return "its output is empty"
     _emit(graph, node, node.outputs[0], chosen)
     return None
 
@@ -79,7 +79,7 @@ def _split(graph: Importer, node: OnnxNode) -> str | None:
     each = -(-shape[axis] // count)
     sizes = sizes or [min(each, shape[axis] - i * each) for i in range(count)]
     if len(sizes) != count or min(sizes) < 1 or sum(sizes) != shape[axis]:
-        return f"parts of {sizes} of {shape[axis]}"
+        return f"it splits {shape[axis]} into {sizes}"
     start = 0
     for output, size in zip(node.outputs, sizes, strict=True):
         if output:
@@ -137,14 +137,14 @@ def _resize(graph: Importer, node: OnnxNode) -> str | None:
         return UNKNOWN_SHAPE
     stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if mode not in ("nearest", "linear") or not stretched or node.attributes.get("antialias", 0):
-        return f"mode {mode}"
+        return f"unsupported mode {mode}"
     old = graph.model.opset < 11 or node.op == "Upsample"
     places = (
         "asymmetric" if old else node.attributes.get("coordinate_transformation_mode", "half_pixel")
     )
     nearest = "floor" if old else node.attributes.get("nearest_mode", "round_prefer_floor")
     if places not in _PLACES or nearest not in _NEAREST:
-        return f"coordinates {places}, {nearest}"
+        return f"unsupported coordinates {places}, {nearest}"
     scales = _scales(graph, node, shape, result, old=old)
     if scales is None:
         return _COMPUTED
@@ -156,7 +156,7 @@ def _resize(graph: Importer, node: OnnxNode) -> str | None:
         x = _PLACES[places](np.arange(outputs, dtype=np.float32), scale, inputs, outputs)
         positions[axis] = np.clip(x, 0, inputs - 1) if mode == "linear" else x
     if mode == "linear" and any(np.any(x % 1) for x in positions.values()):
-        reason = "linear interpolation between pixels"
+        reason = "it interpolates linearly between pixels"
         between = tuple((axis, tuple(positions[axis].tolist())) for axis in sorted(positions))
         graph.emit("unsupported", node.inputs, node.outputs, reason=reason, places=between)
         return None

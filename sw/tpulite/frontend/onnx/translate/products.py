@@ -9,13 +9,13 @@ from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Ru
 __all__ = ["PRODUCT_RULES", "dense_product"]
 
 
-_BLOCKS = "scales of blocks"
-_CHANNELS = "an activation with a scale for each channel"
-_COMPUTED = "a product of two computed matrices"
-_FACTOR = "a factor of quantized weights"
-_MATRIX = "weights that are neither one matrix nor one for each of a few"
+_BLOCKS = "its scales are per block"
+_CHANNELS = "its activation has per-channel scales"
+_COMPUTED = "it multiplies two matrices that are computed at run time"
+_FACTOR = "its alpha or beta scales a quantized tensor"
+_MATRIX = "its weights are not a matrix, nor a small stack of matrices"
 _MAX_MATRICES = 64
-_SCALES = "scales that are computed or not positive, or numbers that are not integers"
+_SCALES = "its type is not an integer, or its scales are computed at run time or not positive"
 
 
 def _gemm(graph: Importer, node: OnnxNode) -> str | None:

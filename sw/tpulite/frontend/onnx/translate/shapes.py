@@ -12,12 +12,12 @@ from tpulite.frontend.onnx.translate.movement import pick_padded
 __all__ = ["SHAPE_RULES"]
 
 
-_COMPUTED = "a shape that is computed"
+_COMPUTED = "its shape is computed at run time"
 
 
 def _identity(graph: Importer, node: OnnxNode) -> str | None:
     if any(graph.is_read(name) for name in node.outputs[1:]):
-        return "the mask is asked for"
+        return "its mask output is used"
     graph.alias(node.outputs[0], node.inputs[0])
     return None
 
@@ -78,7 +78,7 @@ def _pad(graph: Importer, node: OnnxNode) -> str | None:
         value = constant.item(0)
     around = tuple((before.get(axis, 0), after.get(axis, 0)) for axis in range(len(shape)))
     if min(map(min, around)) < 0:
-        return "negative padding"
+        return "its padding is negative"
     if graph.dtype(x).startswith(("int", "uint")):
         value = int(value)
     graph.emit("pad", [x], node.outputs, around=around, value=value)
@@ -109,7 +109,7 @@ def _reduction(graph: Importer, node: OnnxNode) -> str | None:
         return reason
     if axes is None or not len(axes):
         if node.attributes.get("noop_with_empty_axes", 0):
-            return "no axes"
+            return "it has no axes"
         axes = np.arange(len(shape))
     graph.emit(
         REDUCTIONS[node.op],
@@ -146,7 +146,7 @@ def _argmax(graph: Importer, node: OnnxNode) -> str | None:
     if not shape:
         return UNKNOWN_SHAPE
     if node.attributes.get("select_last_index", 0):
-        return "the last of several maxima"
+        return "it selects the last of several maxima"
     axis = node.attributes.get("axis", 0) % len(shape)
     keep_dims = node.attributes.get("keepdims", 1) == 1
     graph.emit("argmax", node.inputs, node.outputs, axis=axis, keep_dims=keep_dims)

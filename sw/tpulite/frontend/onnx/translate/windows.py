@@ -9,10 +9,10 @@ from tpulite.frontend.padding import pad_same
 __all__ = ["DIMENSIONS", "WINDOW_RULES", "SlidingWindow", "conv_attributes", "window_of"]
 
 
-DIMENSIONS = "images of other than one or two dimensions"
+DIMENSIONS = "it does not have one or two spatial dimensions"
 """Why an operator with a window is not translated."""
 
-_DILATED = "pooling with gaps"
+_DILATED = "it pools with dilations"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def window_of(
         free = first + size[i] + last - reach
         if free < 0:
             raise ValueError(
-                f"Node {node.name!r}: a window of {reach} does not fit an image of {size[i]} with "
+                f"Node {node.name!r}: a window of {reach} does not fit an input of {size[i]} with "
                 f"padding {first} and {last}"
             )
         more = 0
@@ -89,7 +89,7 @@ def _conv(graph: Importer, node: OnnxNode) -> str | None:
     if image is None or kernel is None:
         return UNKNOWN_SHAPE
     if not all(graph.is_weight(name) for name in node.inputs[1:] if name):
-        return "its weights are computed"
+        return "its weights are computed at run time"
     window = window_of(node, image, kernel[2:])
     if window is None:
         return DIMENSIONS
@@ -104,7 +104,7 @@ def _transposed_conv(graph: Importer, node: OnnxNode) -> str | None:
     if image is None or kernel is None or result is None:
         return UNKNOWN_SHAPE
     if not all(graph.is_weight(name) for name in node.inputs[1:] if name):
-        return "its weights are computed"
+        return "its weights are computed at run time"
     axes, group = len(image) - 2, node.attributes.get("group", 1)
     if axes not in (1, 2):
         return DIMENSIONS
@@ -117,7 +117,7 @@ def _transposed_conv(graph: Importer, node: OnnxNode) -> str | None:
     dilation = tuple(node.attributes.get("dilations", (1,) * axes))
     lost = _lost(node, image, kernel, result)
     if min((*stride, *dilation)) < 1 or min(lost) < 0:
-        return "strides, dilations or padding below their least"
+        return "its strides, dilations or padding are out of range"
     none, one = (0,) * (2 - axes), (1,) * (2 - axes)
     graph.emit(
         "transposed_conv",
@@ -177,7 +177,7 @@ def _max_pool(graph: Importer, node: OnnxNode) -> str | None:
     if any(d != 1 for d in node.attributes.get("dilations", ())):
         return _DILATED
     if any(graph.is_read(name) for name in node.outputs[1:]):
-        return "the places of the maxima are asked for"
+        return "its output of indices is used"
     window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
     if window is None:
         return DIMENSIONS
@@ -267,9 +267,9 @@ def _batch_norm(graph: Importer, node: OnnxNode) -> str | None:
     if image is None or len(image) < 2:
         return UNKNOWN_SHAPE
     if node.attributes.get("training_mode", 0) or not node.attributes.get("spatial", 1):
-        return "it learns, or has parameters for each pixel"
+        return "it is in training mode, or has per-pixel parameters"
     if not all(graph.is_weight(name) for name in node.inputs[1:5]):
-        return "its parameters are computed"
+        return "its parameters are computed at run time"
     epsilon = float(node.attributes.get("epsilon", 1e-5))
     graph.emit("batch_norm", node.inputs, node.outputs[:1], epsilon=epsilon)
     return None
