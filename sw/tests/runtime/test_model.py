@@ -155,7 +155,7 @@ def test_a_fault_is_an_error(digits):
             return type(result)(FaultReport(Fault.READ, 3, 64))
 
     model, images = digits
-    with pytest.raises(RuntimeError, match=r"^cnn_digits stopped at FaultReport"):
+    with pytest.raises(RuntimeError, match=r"^cnn_digits stopped with FaultReport"):
         model.run(images[:1], Broken(Config()))
 
 
@@ -165,7 +165,7 @@ def test_a_runner_takes_a_device_that_is_there(digits):
     np.testing.assert_array_equal(
         model.run(images[:2], device).output, model.run(images[:2]).output
     )
-    with pytest.raises(ValueError, match=r"configuration hash"):
+    with pytest.raises(ValueError, match=r"configuration with hash"):
         model.run(images[:1], GoldenDevice(Config(array_size=8)))
     with pytest.raises(ValueError, match=r"^abacus: no such device"):
         model.run(images[:1], "abacus")
