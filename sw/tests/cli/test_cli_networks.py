@@ -145,7 +145,7 @@ def test_the_page_of_the_zoo_says_what_was_compared(tpulite, tmp_path, monkeypat
 
     monkeypatch.setattr("tpulite.cli.zoo_page.open_oracle", other_oracle)
     code, _, err = tpulite(*words)
-    assert (code, err) == (2, "tpulite: Bits of resnet8 differ, or they do not run; see zoo.md\n")
+    assert (code, err) == (2, "tpulite: resnet8: results differ, or do not run; see zoo.md\n")
 
 
 def test_the_page_of_the_zoo_names_what_does_not_run(tpulite, tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_the_page_of_the_zoo_names_what_does_not_run(tpulite, tmp_path, monkeypa
     monkeypatch.setattr("tpulite.cli.zoo.fetch", lambda name: tmp_path / "odd.tflite")
     words = ("zoo", "page", "kws", "-o", "zoo.md", "--inputs", 1, "--device", "golden")
     code, _, err = tpulite(*words)
-    assert code == 2 and "Bits of kws differ, or they do not run" in err
+    assert code == 2 and "kws: results differ, or do not run" in err
     page = (tmp_path / "zoo.md").read_text()
     assert "These do not run yet:\n\n- `kws`: " in page and "CUSTOM Teleport" in page
 
