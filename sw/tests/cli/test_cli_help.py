@@ -4,9 +4,11 @@ import io
 
 import click
 import pytest
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
-from tpulite.cli.common import say
+from tpulite.cli.common import say, show
 from tpulite.cli.help import Command, Topic
 from tpulite.cli.main import COMMANDS, commands
 
@@ -83,6 +85,18 @@ def test_a_terminal_breaks_lines_at_spaces_and_a_file_has_them_whole():
         lines = file.getvalue().splitlines()
         assert all(len(line) <= 20 or len(line.split()) == 1 for line in lines)
         assert lines[-1] == "  and more words"
+
+
+@pytest.mark.parametrize("width", [52, 80])
+def test_a_table_is_tighter_in_a_narrow_terminal(width):
+    file, cells = io.StringIO(), [f"1{i:02}.0%" for i in range(7)]
+    table = Table(*cells, box=box.SIMPLE)
+    table.add_row(*cells)
+    for column in table.columns:
+        column.no_wrap = True
+    show(Console(file=file, width=width), table)
+    rows = [line.split() for line in file.getvalue().splitlines() if "%" in line]
+    assert rows == [cells, cells]
 
 
 def test_unknown_words_are_answered_with_the_nearest(tpulite):

@@ -21,6 +21,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 
 from tpulite.arrays import read_array, read_arrays
 from tpulite.atomic import write_whole
@@ -46,9 +47,13 @@ __all__ = [
     "save_json",
     "say",
     "seed_option",
+    "show",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_NARROW = 80
+"""Columns of a terminal in which tables are as they were drawn."""
 
 _NPY = b"\x93NUMPY"
 
@@ -225,6 +230,13 @@ def _save_text(path: Path, text: str) -> None:
         click.echo(text, nl=False)
     else:
         write_whole(path, partial(Path.write_text, data=text))
+
+
+def show(console: Console, table: Table) -> None:
+    """Print a table, with less space between its columns if the terminal is narrow."""
+    if console.width < _NARROW:
+        table.padding, table.pad_edge = (0, 1, 0, 0), False
+    console.print(table)
 
 
 def say(console: Console, text: str) -> None:

@@ -6,7 +6,7 @@ import click
 from rich.console import Console
 
 from tpulite.atomic import write_whole
-from tpulite.cli.common import json_option, save_json, say
+from tpulite.cli.common import json_option, save_json, say, show
 from tpulite.cli.compiling import compile_model, report_model, validate_model
 from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.help import Topic, command, option
@@ -98,7 +98,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
             say(console, step)
     if report:
         if reports:
-            console.print(compilation_table(reports, title=model.graph.name))
+            show(console, compilation_table(reports, title=model.graph.name))
         for line in host_lines(model.summary()):
             say(console, line)
     else:

@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.cli.common import say
+from tpulite.cli.common import say, show
 from tpulite.cli.labelled import DataSet
 from tpulite.cli.labels import count_classes
 from tpulite.counted import counted
@@ -123,7 +123,7 @@ class EvaluateReport:
         if self.score is not None and self.score.count:
             small = len(self.score.table) <= _FEW
             if small or self.score.confusions():
-                console.print(self._table(self.score) if small else self._worst(self.score))
+                show(console, self._table(self.score) if small else self._worst(self.score))
         for line in self._lines():
             say(console, line)
 
