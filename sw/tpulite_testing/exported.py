@@ -19,7 +19,7 @@ from tpulite.export.network import ExportedNetwork
 from tpulite.runtime.device import Job
 from tpulite.runtime.golden_device import GoldenDevice
 
-__all__ = ["Chip", "built", "pointers"]
+__all__ = ["Chip", "built", "pointers", "selftest_on_pc", "sources_of"]
 
 _READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
 _WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
@@ -94,13 +94,27 @@ class Chip:
         self.registers[offset_of("IRQ_STATUS")] = int(Interrupt.DONE)
 
 
+def sources_of(files: tuple[Path, ...]) -> list[Path]:
+    """Return the C sources of an exported network, without those that have a ``main``."""
+    programs = ("main.c", "selftest.c")
+    return [path for path in files if path.suffix == ".c" and path.name not in programs]
+
+
 def built(files: tuple[Path, ...], folder: Path) -> ctypes.CDLL:
     """Compile an exported network into a library."""
-    sources = [path for path in files if path.suffix == ".c" and path.name != "main.c"]
+    sources = sources_of(files)
     flags = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-fPIC", "-shared"]
     library = folder / "network.so"
     subprocess.run(["gcc", *flags, *sources, "-o", library], check=True)
     return ctypes.CDLL(str(library))
+
+
+def selftest_on_pc(folder: Path) -> tuple[int, str]:
+    """Run `make selftest` in an exported folder; return its exit code and what it says."""
+    done = subprocess.run(["make", "selftest"], cwd=folder, capture_output=True, text=True)
+    assert "warning" not in done.stderr, done.stderr
+    said = done.stdout.splitlines()[-1] if "#error" not in done.stderr else done.stderr
+    return done.returncode, " ".join(said.split())
 
 
 def pointers(arrays: list[np.ndarray]) -> ctypes.Array:

@@ -15,6 +15,7 @@ from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
+from tpulite_testing.exported import sources_of
 from tpulite_testing.graphs.model_graphs import chain, tensor
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "c" / "selftest_on_simulator.c"
@@ -105,11 +106,10 @@ def test_an_exported_network_gives_goldens_bits(name, tmp_path):
     files = export_files(exported, reference_runs(model, shaped), NAME, folder)
 
     library = build_library(cached_verilog(Config()), title="the 16x16 chip")
-    left_out = (folder / "main.c", folder / f"{NAME}_image.c")
     flags = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-DNETWORK={NAME}"]
-    for path in left_out:
+    for path in (folder / "main.c", folder / f"{NAME}_image.c"):
         subprocess.run(["gcc", *flags, "-c", path, "-o", tmp_path / "alone.o"], check=True)
-    sources = [path for path in files if path.suffix == ".c" and path not in left_out]
+    sources = [path for path in sources_of(files) if path.name != f"{NAME}_image.c"]
     flags += [
         f"-I{folder}",
         f"-I{HARNESS_DIR}",

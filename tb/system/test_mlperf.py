@@ -23,6 +23,7 @@ from tpulite_litex.mlperf import board_line
 from tpulite_litex.runner import Runner
 from tpulite_litex.samples import Benchmark, Sample, Tensors, accuracy, area_under_curve
 from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
+from tpulite_testing.exported import sources_of
 from tpulite_testing.graphs.model_graphs import chain, tensor
 
 NAME = "net"
@@ -94,7 +95,7 @@ def compiled(folder: Path, model: Model, asked: Benchmark) -> list[Path]:
     }.items():
         objects.append(folder / f"{path.stem}.o")
         subprocess.run(["gcc", *flags, *more, "-c", path, "-o", objects[-1]], check=True)
-    sources = [path for path in files if path.suffix == ".c" and path.stem != "main"]
+    sources = sources_of(files)
     flags += [f"-Wl,-rpath,{library.parent}", "-o", folder / "device"]
     subprocess.run(["gcc", *flags, CHIP, *objects, *sources, library], check=True)
     return [folder / "device", exported / f"{NAME}_image.bin"]

@@ -11,7 +11,7 @@ from tpulite.arch.config import Config
 from tpulite.export import export_files, export_network, reference_runs
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.runtime.model import Model
-from tpulite_testing.exported import Chip, built, pointers
+from tpulite_testing.exported import Chip, built, pointers, selftest_on_pc
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 
 
@@ -55,3 +55,5 @@ def test_pooling_and_softmax_have_the_librarys_bits(tmp_path):
         np.testing.assert_array_equal(got, due)
     wrong = ctypes.c_uint32(99)
     assert library.net_selftest(place, ctypes.byref(wrong), account) == 0 and wrong.value == 0
+    code, said = selftest_on_pc(tmp_path / "c")  # ONNX Runtime computes both parts as one
+    assert code != 0 and "no record of the chip" in said

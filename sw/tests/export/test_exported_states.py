@@ -12,7 +12,7 @@ from tpulite.export import export_files, export_network, reference_runs
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
-from tpulite_testing.exported import Chip, built, pointers
+from tpulite_testing.exported import Chip, built, pointers, selftest_on_pc
 from tpulite_testing.files.streaming import STREAMS, litert_frames
 
 FRAMES, NAME = 6, "net"
@@ -47,3 +47,5 @@ def test_exported_frames_have_the_librarys_bits(name, tmp_path):
     wrong = ctypes.c_uint32(99)
     selftest = getattr(library, f"{NAME}_selftest")
     assert selftest(place, ctypes.byref(wrong), account) == 0 and wrong.value == 0
+    code, said = selftest_on_pc(tmp_path / "c")
+    assert code == 0 and "passed" in said

@@ -10,6 +10,7 @@ from tpulite.export import export_files, export_network, reference_runs
 from tpulite.models import MLP_DIGITS
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
+from tpulite_testing.exported import sources_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "c" / "selftest_on_linux.c"
 NAME = "net"
@@ -25,8 +26,7 @@ def test_each_missing_piece_is_one_line(tmp_path):
     exported = export_network(model)
     inputs = random_inputs(model.graph, exported.batch, seed=1)
     files = export_files(exported, reference_runs(model, inputs), NAME, tmp_path)
-    left_out = (tmp_path / "main.c", tmp_path / f"{NAME}_image.c")
-    sources = [path for path in files if path.suffix == ".c" and path not in left_out]
+    sources = [path for path in sources_of(files) if path.name != f"{NAME}_image.c"]
     flags = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-DNETWORK={NAME}"]
     command = ["gcc", *flags, "-include", f"{NAME}.h", f"-I{tmp_path}", EXAMPLE, *sources]
     subprocess.run([*command, "-o", tmp_path / "selftest"], check=True)

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from tpulite.atomic import write_whole
+from tpulite.export.folder import folder_texts
 from tpulite.export.network import ExportedNetwork, HostStep
 from tpulite.export.references import References, selftest_text
 from tpulite.export.sizes import Sizes
@@ -35,7 +36,7 @@ def export_files(
     folder : Path
         Where to; it is made if it is not there.
     """
-    folder.mkdir(exist_ok=True)
+    (folder / "pc").mkdir(parents=True, exist_ok=True)
     texts = {
         f"{name}.h": header_text(network, name),
         f"{name}.c": network_text(network, name),
@@ -45,10 +46,12 @@ def export_files(
         "main.c": (FOLDER / "main.c.in").read_text().replace("@NAME@", name),
     }
     calls = {step.call.function for step in network.steps if isinstance(step, HostStep)}
+    declared = (FOLDER / f"{_FLOAT}.c").read_text()
+    floats = any(f"void {call}(" in declared for call in calls)
+    texts |= folder_texts(network, references, name, floats=floats)
     for source in sorted(path for path in FOLDER.iterdir() if path.suffix in _SUFFIXES):
-        text = source.read_text()
-        if source.stem != _FLOAT or any(f"void {call}(" in text for call in calls):
-            texts[source.name] = text
+        if source.stem != _FLOAT or floats:
+            texts[source.name] = source.read_text()
     blobs = {f"{name}_image.bin": network.image}
     for what, tensors in (("input", references.inputs), ("output", references.outputs)):
         for index, values in enumerate(tensors.values()):

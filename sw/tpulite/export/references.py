@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.memory import Window
 from tpulite.export.c_text import array
 from tpulite.export.network import ExportedNetwork
+from tpulite.runtime.device import Job, RunResult
+from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
-from tpulite.runtime.model_run import Runner
+from tpulite.runtime.model_run import Runner, dram_bytes
 
-__all__ = ["References", "reference_runs", "selftest_text"]
+__all__ = ["RecordedRun", "References", "reference_runs", "selftest_text"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +25,42 @@ class References:
     ----------
     inputs, outputs : mapping of str to ndarray
         By name, [batch, *shape].
+    runs : tuple of RecordedRun
+        What programs of the chip have read and written, in the order of the run.
     """
 
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
+    runs: tuple["RecordedRun", ...]
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run of a program: its commands, the input window before and the output window behind."""
+
+    commands: bytes
+    read: bytes
+    written: bytes
+
+
+class _Recorder(GoldenDevice):
+    """A golden machine that records its runs."""
+
+    def __init__(self, config: Config, dram_bytes: int) -> None:
+        super().__init__(config, dram_bytes=dram_bytes)
+        self.runs: list[RecordedRun] = []
+
+    def run(self, job: Job) -> RunResult:
+        """Run a program and keep what it reads and writes."""
+        commands = self.read(job.program_address, COMMAND_BYTES * job.program_length).tobytes()
+        read = self._window(job, Window.INPUT)
+        result = super().run(job)
+        self.runs.append(RecordedRun(commands, read, self._window(job, Window.OUTPUT)))
+        return result
+
+    def _window(self, job: Job, window: Window) -> bytes:
+        bound = job.windows[window]
+        return self.read(bound.base, bound.size).tobytes()
 
 
 def reference_runs(model: Model, inputs: Mapping[str, np.ndarray]) -> References:
@@ -37,13 +73,14 @@ def reference_runs(model: Model, inputs: Mapping[str, np.ndarray]) -> References
     inputs : mapping of str to ndarray
         By name, [count, *shape]; a batch that lacks some takes the last one again.
     """
-    runner = Runner(model, "golden")
+    recorder = _Recorder(model.config, dram_bytes(model.programs))
+    runner = Runner(model, recorder)
     counts = len(next(iter(inputs.values())))
     chosen = [min(i, counts - 1) for i in range(runner.batch)]
     each = [{name: values[i, ...] for name, values in inputs.items()} for i in chosen]
     results = runner.run(*each)
     given = {name: values[chosen] for name, values in inputs.items()}
-    return References(given, results.outputs)
+    return References(given, results.outputs, tuple(recorder.runs))
 
 
 def selftest_text(network: ExportedNetwork, references: References, name: str) -> str:

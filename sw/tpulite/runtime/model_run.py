@@ -15,7 +15,7 @@ from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 from tpulite.runtime.states import States
 
-__all__ = ["ModelResults", "Runner", "as_dtype", "join_runs"]
+__all__ = ["ModelResults", "Runner", "as_dtype", "dram_bytes", "join_runs"]
 
 _MEGABYTE = 1 << 20
 
@@ -128,7 +128,7 @@ class Runner:
         programs = model.debug_programs() if tensors else model.programs
         self.batch = max((program.batch for program in programs), default=1)
         if isinstance(device, str):
-            device = open_device(device, model.config, dram_bytes=_dram_bytes(programs))
+            device = open_device(device, model.config, dram_bytes=dram_bytes(programs))
         self._simplified = model.simplified if tensors else tuple(map(Simplified, model.layers))
         # The first program loads what stays on chip; after it, until a run fails, the second runs.
         self._resident = model.options.resident and not tensors
@@ -259,7 +259,7 @@ def join_runs(runs: Sequence[ModelResults]) -> ModelResults:
     )
 
 
-def _dram_bytes(programs: Sequence[Program]) -> int:
+def dram_bytes(programs: Sequence[Program]) -> int:
     """Return enough DRAM for all programs, windows beginning at pages."""
     total = _MEGABYTE
     for program in programs:
