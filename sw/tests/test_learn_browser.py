@@ -6,9 +6,11 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import markdown
 import numpy as np
 import pytest
+
+pytest.importorskip("markdown", reason="Markdown is missing (pip install mkdocs)")
+import markdown
 
 from tpulite_testing.chromium import CHROMIUM, Page, open_page
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("nbformat", reason="nbformat is missing (pip install nbclient ipykernel)")
 pytest.importorskip("nbclient", reason="nbclient is missing (pip install nbclient ipykernel)")
 pytest.importorskip("ipykernel", reason="ipykernel is missing (pip install nbclient ipykernel)")
 import nbformat

@@ -42,7 +42,10 @@ def complaint(passed: int, skipped: int, *, full: bool) -> str:
 
 def _complaint(config: pytest.Config) -> str:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or hasattr(config, "workerinput"):  # a worker; the controller judges
+    # Workers leave it to the controller; where files cannot be read, that is the complaint.
+    if reporter is None or hasattr(config, "workerinput") or config.option.collectonly:
+        return ""
+    if reporter.stats.get("error"):
         return ""
     counts = {name: len(reporter.stats.get(name, ())) for name in ("skipped", "passed", "failed")}
     chosen = config.option.keyword or config.args_source is not config.ArgsSource.TESTPATHS
