@@ -87,7 +87,7 @@ def test_a_terminal_breaks_lines_at_spaces_and_a_file_has_them_whole():
         assert lines[-1] == "  and more words"
 
 
-@pytest.mark.parametrize("width", [52, 80])
+@pytest.mark.parametrize("width", [60, 80])
 def test_a_table_is_tighter_in_a_narrow_terminal(width):
     file, cells = io.StringIO(), [f"1{i:02}.0%" for i in range(7)]
     table = Table(*cells, box=box.SIMPLE)
