@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS, RECORDED = ROOT / "docs", ROOT / "docs/recorded"
 COMMANDS = tomllib.loads((RECORDED / "commands.toml").read_text())
 
-PAGES = ("README.md", "docs/index.md", "docs/tutorial.md", "docs/architecture.md")
+PAGES = ("README.md", "docs/index.md", "docs/tutorial.md", "docs/architecture.md", "docs/study.md")
 """Pages that people write; those that a script writes whole are compared with it."""
 
 FIGURE = re.compile(
