@@ -38,12 +38,6 @@ __all__ = ["evaluate"]
     type=Choice(ORACLES),
     help="Also compare the outputs with this library's kernels.",
 )
-@option(
-    "--limit",
-    group=Topic.INPUT,
-    type=click.IntRange(min=1),
-    help="Number of images.  [default: all]",
-)
 @device_option("golden")
 @worker_options
 @answer_options
