@@ -57,7 +57,7 @@ def test_programs_run_and_are_disassembled(tpulite, tmp_path):
     assert out.splitlines()[-1].split() == [str(len(program.commands) - 1), "END"]
 
     code, out, _ = tpulite("info", "mlp.tpl")
-    assert code == 0 and "layer dense1: 16 x 256 x 55" in out
+    assert code == 0 and "layer dense1: m 16, k 256, n 55" in out
     assert {path.name for path in tmp_path.iterdir()} == {"mlp.tpl", "x.npy", "y.npy"}
 
 

@@ -46,9 +46,9 @@ def test_a_device_is_compared_with_the_definition_tensor_by_tensor(tpulite):
 
 def test_the_oracle_is_by_default_the_library_of_the_format(tpulite):
     _, out, _ = tpulite("compare", CNN_DIGITS, "--limit", 2)
-    assert "on golden against litert-ref: " in out.splitlines()[-1]
+    assert ", golden compared with litert-ref: " in out.splitlines()[-1]
     _, out, _ = tpulite("compare", "mlp_digits", "--limit", 2)  # which no library reads
-    assert "on golden against the definition of the layers: " in out
+    assert ", golden compared with the definition of the layers: " in out
     assert tpulite("compare", "mlp_digits", "--oracle", "ort")[2].endswith("is npz\n")
 
 

@@ -42,7 +42,7 @@ def test_a_folder_of_pictures_is_classified(tpulite, tmp_path, digits):
     first = expected[0].reshape(-1)
     order = np.argsort(-first.astype(int), kind="stable")[:5]
     assert [line.split()[1] for line in lines[2:7]] == [names[i] for i in order]
-    assert lines[-1].startswith("at 100 MHz ") and lines[-1].endswith(" inferences/s")
+    assert lines[-1].startswith("at 100 MHz: ") and lines[-1].endswith(" inferences/s")
     record = json.loads((tmp_path / "out.json").read_text())
     assert [x["class"] for x in record["answers"][0]["outputs"][0]["top"]] == order.tolist()
     assert record["inputs_per_second"] == pytest.approx(1e8 / record["cycles"][0])
@@ -85,7 +85,7 @@ def test_bad_inputs_are_one_line(tpulite, tmp_path, digits):
         (("pixels.npy",), "pixels.npy: input 'image' is int8, -128 to 127, and the values (int64)"),
         (
             ("nan.npy",),
-            "nan.npy: input 'image' is int8, and the values are float64: they include NaN",
+            "nan.npy: value [0, 0, 0, 0] is nan: values must be finite",
         ),
         (("words.npy",), "words.npy: input 'image' must be numbers, not <U1"),
         (("digits", "--labels", "two.txt"), "two.txt has 2 names, and the network 10 classes"),

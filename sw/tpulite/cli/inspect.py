@@ -90,7 +90,7 @@ def inspect(
         _write_page(html, placed, facts, statement(operators, exactness, crossings(segments)))
     console = Console()
     for line in facts:
-        say(console, line)
+        console.print(line, highlight=False, markup=False)
     console.print(_table(graph.name, operators, console.width))
     lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
     lines += ["", statement(operators, exactness, crossings(segments))]
