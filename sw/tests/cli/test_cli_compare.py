@@ -49,7 +49,9 @@ def test_the_oracle_is_by_default_the_library_of_the_format(tpulite):
     assert ", golden compared with litert-ref: " in out.splitlines()[-1]
     _, out, _ = tpulite("compare", "mlp_digits", "--limit", 2)  # which no library reads
     assert ", golden compared with the definition of the layers: " in out
-    assert tpulite("compare", "mlp_digits", "--oracle", "ort")[2].endswith("is npz, and --oracle ort runs onnx files\n")
+    assert tpulite("compare", "mlp_digits", "--oracle", "ort")[2].endswith(
+        "is npz, and --oracle ort runs onnx files\n"
+    )
 
 
 def test_a_difference_has_figures_and_fits_80_columns(tpulite, tmp_path, monkeypatch):
