@@ -97,7 +97,11 @@ def test_bits_that_differ_are_counted(tpulite):
     np.savez("set.npz", x=PIXELS)
     words = ("--data", "set.npz", "--oracle", "litert-ref", "--exact", "ort", "--workers", 1)
     code, out, _ = tpulite("evaluate", CNN_DIGITS, *words)
-    assert code == 1 and "litert-ref: outputs of " in out and "24 of 24 images" not in out
+    assert (
+        code == 1
+        and "compared with litert-ref: bit-exact outputs for " in out
+        and "24 of 24 images" not in out
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,14 +111,14 @@ def test_bits_that_differ_are_counted(tpulite):
         (("text.npz",), "text.npz is not a .npy file"),
         (("other.npz",), "other.npz must hold 'x' and 'y' or "),
         (("small.npz",), "small.npz: images must be 16x16x1 for input "),
-        (("few.npz",), "few.npz must hold 24 integers, a class for each image"),
+        (("few.npz",), "few.npz must hold 24 integers, a class per image"),
         (("wrong.npz",), "wrong.npz: classes must be from 0 to 9, not 10"),
         (("bare.npz",), "bare.npz has no classes: give them with --labels"),
         (("bare.npz", "--labels", "text.npz"), "text.npz must be a .npy file"),
-        (("set.npz", "--labels", "labels.csv"), "set.npz has classes, 'y'"),
+        (("set.npz", "--labels", "labels.csv"), "set.npz has its own classes, 'y'"),
         (("folder",), "folder has 1 folders, and the network 10 classes"),
-        (("folder", "--labels", "labels.csv"), "labels.csv, line 2: there is no folder/none.png"),
-        (("folder", "--labels", "no.csv"), "no.csv, line 1: there is no folder/none.png"),
+        (("folder", "--labels", "labels.csv"), "labels.csv, line 2: no such file: folder/none.png"),
+        (("folder", "--labels", "no.csv"), "no.csv, line 1: no such file: folder/none.png"),
         (("folder/a",), "folder/a holds no images"),
         (("set.npz", "--device", "none"), "none: no such device"),
         (("set.npz", "--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),
@@ -157,4 +161,4 @@ def test_images_are_rows_of_a_batch_that_the_file_fixes(tpulite, tmp_path):
     code, out, err = tpulite(*words)
     assert (code, err) == (0, "")
     assert f"accuracy: {right / 20:.2%} of 20 images" in out
-    assert "outputs of 20 of 20 images are equal to the bit" in out
+    assert "bit-exact outputs for 20 of 20 images" in out
