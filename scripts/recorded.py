@@ -6,6 +6,7 @@ python scripts/recorded.py [--check] [NAME...]
 import argparse
 import difflib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,13 +33,16 @@ class Recorded:
     quick : bool
         Whether it takes a few seconds, so that the quick tests run it.
     timed : bool
-        Whether its output holds times, so that no test can compare it.
+        Whether its output holds times or depends on the CPU, so that no test can compare it.
+    files : str
+        Files of the repository that its folder has, with wildcards.
     """
 
     name: str
     command: str
     quick: bool = False
     timed: bool = False
+    files: str = ""
 
     @property
     def path(self) -> Path:
@@ -55,6 +59,8 @@ class Recorded:
         """
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         with tempfile.TemporaryDirectory() as folder:
+            for file in ROOT.glob(self.files) if self.files else ():
+                shutil.copy(file, folder)
             done = subprocess.run(
                 self.command,
                 shell=True,
