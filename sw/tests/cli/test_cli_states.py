@@ -69,7 +69,7 @@ def test_states_are_listed(tpulite, stream):
     [
         (("run", "{net}", "--batch", "4"), "net keeps states between runs: --batch must be 1"),
         (("run", "{net}", "--state", "y"), "'y' must be OUTPUT=INPUT, like h_next=h"),
-        (("inspect", "{net}", "--state", "t=t3"), "net.tflite: there is no output 't' to use"),
+        (("inspect", "{net}", "--state", "t=t3"), "net.tflite: t: no such output to use"),
         (("run", CNN_DIGITS, "--reset"), "cnn_digits has no states: leave out --reset"),
     ],
 )

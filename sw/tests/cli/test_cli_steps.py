@@ -90,7 +90,7 @@ def test_a_machine_that_errs_is_told(tpulite, monkeypatch):
 
 @pytest.mark.parametrize(
     ("network", "words"),
-    [("cnn_digits", "and 'image' is no matrix of int8"), ("small.tpl", "--steps")],
+    [("cnn_digits", "and 'image' is not an int8 matrix"), ("small.tpl", "--steps")],
 )
 def test_other_networks_are_refused_in_one_line(tpulite, network, words):
     small = [np.ones((4, 4), np.int8)], [np.ones(4, np.int32)], [0.5]

@@ -103,7 +103,7 @@ def test_a_npz_file_without_arrays_is_said_to_be_none(tmp_path, data):
 def test_lists_have_one_length_and_at_least_one_layer():
     with pytest.raises(ValueError, match="not 2 weights, 1 biases and 2 scales"):
         dense_chain([W1, W2], [B1], [1.0, 1.0])
-    with pytest.raises(ValueError, match="there is no W1"):
+    with pytest.raises(ValueError, match="W1 is missing"):
         dense_chain([], [], [])
     with pytest.raises(ValueError, match=r"^weights must be a list, .* layer, not int8 \[3, 4\]$"):
         dense_chain(W1, B1[None], np.float32(1))  # type: ignore[arg-type]

@@ -146,6 +146,6 @@ def test_a_compiled_network_is_reported():
         console.print(compilation_table({"now": report, "before": twice}, title="digits"))
     lines = capture.get().splitlines()
     (line,) = [line.split() for line in lines if "predicted cycles" in line]
-    assert line == ["cycles,", "predicted", f"{cycles:,}", f"{2 * cycles:,}"]
+    assert line == ["predicted", "cycles", f"{cycles:,}", f"{2 * cycles:,}"]
     assert f"DRAM: {report.read_bytes:,} bytes read, 16 written; " in report.line()
     assert f"of 16,384 rows used, {report.live_rows:,} live at the peak" in report.line()

@@ -127,4 +127,4 @@ def test_advice_follows_from_what_holds_a_layer_up():
     assert dense.bound in (Cause.DRAM, Cause.WEIGHTS) and "--batch" in advise(dense, profile)
     many = profile_model(model.with_options(Options(batch=16, resident=True, effort=0)).compile())
     busy = max(many.layers, key=lambda layer: layer.macs)
-    assert busy.bound == Cause.MULTIPLIERS and "64 channels would cost" in advise(busy, many)
+    assert busy.bound == Cause.MULTIPLIERS and "64 output channels would take" in advise(busy, many)

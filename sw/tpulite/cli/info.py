@@ -10,7 +10,6 @@ from tpulite.arch.isa import disassemble
 from tpulite.archive import holds
 from tpulite.cli.common import say
 from tpulite.cli.help import command, option
-from tpulite.cli.paths import PATH
 from tpulite.configs import CONFIGS, named_config
 from tpulite.counted import counted
 from tpulite.frontend.files import network_name
@@ -21,12 +20,13 @@ from tpulite.report import report_programs
 from tpulite.report.products import dense_products
 from tpulite.runtime.device import device_names
 from tpulite.runtime.model_file import is_model_file, load_model_file
+from tpulite.zoo import network_names
 
 __all__ = ["disasm", "info", "summary"]
 
 
 @command()
-@click.argument("program", type=PATH)
+@click.argument("program", type=click.Path(path_type=Path))
 @option(
     "--products",
     is_flag=True,
@@ -47,7 +47,9 @@ def disasm(program: Path, products: bool) -> None:
 
 
 def _programs(path: Path) -> tuple[Program, ...]:
-    """Return the programs of a compiled file; of another one say how it is compiled."""
+    """Return the programs of a compiled file; of another network say how it is compiled."""
+    if not path.exists() and str(path) not in network_names():
+        raise ValueError(f"{path}: no such file{which_file(path)}")
     if is_model_file(path):
         return load_model_file(path).programs
     if path.suffix not in (".tpl", ".tpulite") and not holds("program", path):

@@ -32,7 +32,7 @@ class Speed:
     >>> print(Speed(50_000, 2, 100.0).line())
     50,000 cycles per batch of 2; at 100 MHz: 0.5 ms, 4,000 inferences/s
     >>> print(Speed(50_000, 1, 100.0, cpu_share=0.3, cpu_ms=1.5).line())
-    50,000 cycles per inference; at 100 MHz: 0.5 ms, plus 1.5 ms on the CPU: 500 inferences/s
+    50,000 cycles/inference; at 100 MHz: 0.5 ms, plus 1.5 ms on the CPU: 500 inferences/s
     >>> Speed(50_000, 1, 100.0, cpu_share=0.3).inputs_per_second is None
     True
     """
@@ -72,8 +72,8 @@ class Speed:
 
     def line(self) -> str:
         """Return cycles, and with a clock time and rate, in words."""
-        each = "inference" if self.batch == 1 else f"batch of {self.batch}"
-        return "; ".join(filter(None, [f"{self.cycles:,} cycles per {each}", self.time_words()]))
+        each = "/inference" if self.batch == 1 else f" per batch of {self.batch}"
+        return "; ".join(filter(None, [f"{self.cycles:,} cycles{each}", self.time_words()]))
 
     def time_words(self) -> str:
         """Return time and rate in words, nothing without a clock."""
