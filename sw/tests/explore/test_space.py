@@ -52,14 +52,14 @@ def test_whole_lanes_follow_the_array_and_others_stay():
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["size=4"], "'size=4' must be FIELD=VALUES; fields are array_size, ub_rows"),
-        (["ub_rows"], "'ub_rows' must be FIELD=VALUES"),
+        (["size=4"], "size: no such field of a configuration"),
+        (["ub_rows"], "'ub_rows' must be FIELD=VALUES; fields are array_size, ub_rows"),
         (["ub_rows=64", "ub_rows=128"], "ub_rows is given twice"),
         (["ub_rows=64..128,128"], "a value is given twice"),
         (["ub_rows=128..64"], "ub_rows=128..64 is an empty range"),
         (["ub_rows=0..64"], "is an empty range"),
-        (["ub_rows="], "ub_rows needs a value"),
-        (["ub_rows=64,,128"], "ub_rows needs a value"),
+        (["ub_rows="], "ub_rows needs values between commas"),
+        (["ub_rows=64,,128"], "ub_rows needs values between commas"),
         (["dram_latency=1"], "dram_latency must be 2 to 10,000 cycles, not 1"),
         (["dram_response=8..4"], "dram_response=8..4 is an empty range"),
         (["ub_rows=many"], "ub_rows must be an integer, not 'many'"),

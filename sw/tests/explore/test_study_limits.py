@@ -55,8 +55,8 @@ def test_without_a_time_the_fastest_is_the_answer():
 def test_it_is_said_how_far_limits_are_away():
     said = answer([point(90_000), point(80_000)], Limits(max_ms=1, mhz=50))
     assert said == (
-        "No machine runs a and b within the limits; 8x8 with 8 KiB, ub_banks=8 takes "
-        "120,000 cycles, 1.6 ms at 50 MHz"
+        "no configuration runs a and b within the limits; the fastest, 8x8 with 8 KiB, ub_banks=8, "
+        "takes 120,000 cycles, 1.6 ms at 50 MHz"
     )
     assert answer([REFUSED], Limits()) == "no configuration runs all networks"
 

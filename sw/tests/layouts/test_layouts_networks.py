@@ -283,7 +283,7 @@ def test_float_weights_are_rounded_to_nearest_or_refused():
     np.testing.assert_array_equal(half.filter, values.astype(np.float16))
     value(graph, "w0")[0, 0, 0, 0] = 65520  # halfway to what would be the next float16
     assert layouts.lay_out(graph, weights="bf16").layers[0].filter.flat[0] == 65536
-    with pytest.raises(ValueError, match=r"^conv_y0: the weight 65520 is beyond f16$"):
+    with pytest.raises(ValueError, match=r"^conv_y0: the weight 65520 overflows f16$"):
         layouts.lay_out(graph, weights="f16")
 
 
@@ -305,7 +305,7 @@ def test_what_is_left_out_is_named_with_the_reason():
         "transposed_conv_up": "the document has no layout for transposed convolutions",
         "dense_z": "tensor 'long' is int16, not int8 or uint8",
     }
-    assert "left out: transposed_conv 'transposed_conv_up': the document" in str(layout)
+    assert "skipped: transposed_conv 'transposed_conv_up': the document" in str(layout)
     assert "biases" not in str(layout)  # the inputs have no zero point
 
 
