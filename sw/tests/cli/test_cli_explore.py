@@ -20,7 +20,7 @@ def test_a_study_is_printed_and_written(tpulite, tmp_path, monkeypatch):
     code, out, err = tpulite(*where)
     assert (code, err) == (0, "") and max(map(len, out.splitlines()[:-4])) <= 80
     assert "1: ub_rows must be a power of two" in out and "2: more than 60,000 LUT" in out
-    assert "4 points, 1 of them" in out
+    assert "4 points, 1 (*) on the Pareto front" in out
     assert "\n8x8 with 4 KiB runs cnn_digits fastest: " in out
     code, text, _ = tpulite(*where, "--json", "-")
     record = json.loads(text)

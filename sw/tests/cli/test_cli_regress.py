@@ -83,8 +83,8 @@ def test_the_smallest_case_of_a_failing_seed_is_written(tpulite, sample, monkeyp
     code, _, err = tpulite(*words)
     assert code == 1 and (tmp_path / "some/5.txt").read_text() == "5"
     assert err.splitlines() == [
-        f"sample 5, the smallest case: {tmp_path / 'some/5.txt'}",
-        "sample 12, the smallest case: It does not fail any more",
+        f"sample 5, reduced: {tmp_path / 'some/5.txt'}",
+        "sample 12, reduced: It does not fail any more",
     ]
 
 
@@ -97,7 +97,7 @@ def test_jobs_of_the_package_run_in_processes(tpulite):
     ("words", "message"),
     [
         (("--jobs", "joy"), "joy: no such job; choose from random-graphs, "),
-        (("--seeds", "a..b"), "--seeds 'a..b': must be FIRST..LAST or one number"),
+        (("--seeds", "a..b"), "--seeds a..b: must be FIRST..LAST or one number"),
         (("--seeds", "5..4"), "--seeds 5..4: the last seed is smaller"),
         (("--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),
     ],
