@@ -50,7 +50,7 @@ def test_the_oracle_is_by_default_the_library_of_the_format(tpulite):
     _, out, _ = tpulite("compare", "mlp_digits", "--limit", 2)  # which no library reads
     assert ", golden compared with the definition of the layers: " in out
     assert tpulite("compare", "mlp_digits", "--oracle", "ort")[2].endswith(
-        "is npz, and --oracle ort runs onnx files\n"
+        "--oracle ort runs .onnx files, and this is .npz\n"
     )
 
 

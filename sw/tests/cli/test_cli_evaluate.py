@@ -122,7 +122,7 @@ def test_bits_that_differ_are_counted(tpulite):
         (("folder/a",), "folder/a holds no images"),
         (("set.npz", "--device", "none"), "none: no such device"),
         (("set.npz", "--workers", 1, "--scheduler", "tcp://x:1"), "cannot be used together"),
-        (("set.npz", "--oracle", "ort"), "--oracle ort runs onnx files"),
+        (("set.npz", "--oracle", "ort"), "--oracle ort runs .onnx files"),
     ],
 )
 def test_bad_input_is_told_in_a_line(tpulite, tmp_path, words, message):

@@ -218,7 +218,7 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         (("inspect", "text.npy"), "text.npy: this is not a TFLite file; as an ONNX file: "),
         (("run", "cut.tpulite"), "not a tpulite program file"),
         (("compare", CNN_DIGITS, "--oracle", "abacus"), "--oracle: abacus is not one of"),
-        (("compare", CNN_DIGITS, "--oracle", "ort"), "--oracle ort runs onnx files"),
+        (("compare", CNN_DIGITS, "--oracle", "ort"), "--oracle ort runs .onnx files"),
         (("zoo", "fetch", "alexnet"), "alexnet: no such zoo network; see tpulite zoo list"),
         (("zoo",), "Missing command"),
         (("zoo", "fetch"), "NAMES is missing"),

@@ -22,7 +22,7 @@ from tpulite.compiler.options import Options
         ),
         (
             {"groups": "document", "allocator": "longest", "halo_guard": True},
-            "^halo_guard has no meaning with groups='document', which has it$",
+            "^groups='document' implies halo_guard: leave halo_guard out$",
         ),
     ],
 )

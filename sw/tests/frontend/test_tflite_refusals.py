@@ -94,7 +94,7 @@ CASES = {
     ),
     "buffer that is not there": (
         lambda b, t: setattr(t[1], "buffer", 9),
-        "the file is corrupt: tensor 1 cannot be read: buffer 9 is used, and the file has 3",
+        "the file is corrupt: tensor 1 cannot be read: no buffer 9: the file has 3",
     ),
     "tensor that is not there": (
         lambda b, t: b._operators[0].inputs.__setitem__(1, 44),
@@ -110,8 +110,7 @@ CASES = {
     ),
     "operator code that is not there": (
         lambda b, t: setattr(b._operators[0], "opcodeIndex", 3),
-        "the file is corrupt: operator 0 cannot be read: operator code 3 is used, and the file "
-        "has 1",
+        "the file is corrupt: operator 0 cannot be read: no operator code 3: the file has 1",
     ),
     "no weights": (
         lambda b, t: b._operators[0].__dict__.update(inputs=[0]),

@@ -1,5 +1,7 @@
 """Grids of shapes: what they show is what is bound."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.report.strategy_map import choice_name, draw_maps
 from tpulite.report.strategy_svg import make_svg
 from tpulite.report.strategy_text import candidates_table, map_lines
+from tpulite.report.strategy_words import strategy_words
 from tpulite_testing.drawn.range_networks import Builder
 from tpulite_testing.graphs.range_layers import affine
 
@@ -43,6 +46,20 @@ def test_a_grid_has_a_line_a_row_and_marks_what_was_asked_for(batch_norm):
     assert max(map(len, map_lines(drawn))) <= 80
     assert candidates_table(drawn).row_count == 4
     assert make_svg([drawn]).count("<circle") == 2
+
+
+def test_each_word_of_a_strategy_is_explained():
+    net = Builder(np.random.default_rng(1), (16, 16, 16))
+    graph = net.graph(net.conv(net.conv("x", 16, 3), 16, 3))
+    program = compile_range(graph, ShapeRange((1, 4), (8, 24), (8, 24)), Config())
+    layers = program.plan(9, 9, batch=4).layers
+    names = [each.name for layer in layers for each in layer.candidates]
+    words = {word for name in names for word in re.findall(r"/?\w+", name)}
+    assert {"resident", "tiles", "/images"} <= words
+    heading, *lines = strategy_words(names)
+    assert heading == "words in strategies:"
+    assert {line.split(":")[0].strip() for line in lines} == words
+    assert not [*strategy_words(["empty"])]
 
 
 def test_extents_at_which_branches_do_not_join_are_left_out():

@@ -83,7 +83,7 @@ def test_every_tensor_of_a_tflite_file_is_there():
     ("name", "message"),
     [
         ("abacus", r"^--oracle 'abacus': must be one of litert-ref, .*, ort, ort-int8$"),
-        ("ort", r"cnn_digits.tflite is tflite, and --oracle ort runs onnx files$"),
+        ("ort", r"cnn_digits.tflite: --oracle ort runs .onnx files, and this is .tflite$"),
     ],
 )
 def test_wrong_oracles_are_refused(name, message):

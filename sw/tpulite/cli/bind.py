@@ -26,6 +26,7 @@ from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
 from tpulite.graph.layers import Conv, Depthwise, Pool
 from tpulite.report.bound import COLUMNS, BoundReport
+from tpulite.report.strategy_words import strategy_words
 
 __all__ = ["bind_file", "padding_notes"]
 
@@ -109,8 +110,10 @@ def bind_file(  # noqa: PLR0913 - options of the command
         for note in padding_notes(program, shape.height, shape.width):
             click.echo(f"tpulite: note: {note}", err=True)
         records.append(each.save(console))
-    for line in COLUMNS if cores == 1 else ():
-        console.print(line, highlight=False)
+    if cores == 1:
+        names = (x.strategy.name for each in bound for x in each.report.plan.layers)
+        for line in (*COLUMNS, *strategy_words(names)):
+            console.print(line, highlight=False)
     save_json(json_path, records)
 
 

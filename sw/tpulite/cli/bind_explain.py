@@ -17,6 +17,7 @@ from tpulite.frontend.files import load_image_inputs
 from tpulite.report.strategy_map import StrategyMap, draw_maps
 from tpulite.report.strategy_svg import make_svg
 from tpulite.report.strategy_text import candidates_table, legend_table, map_lines
+from tpulite.report.strategy_words import strategy_words
 
 __all__ = ["Explaining", "explain_range", "grid_range"]
 
@@ -113,3 +114,6 @@ def _print(console: Console, strategies: StrategyMap) -> None:
     if strategies.points:
         console.print()
         console.print(candidates_table(strategies))
+    compared = (each.name for _, plan in strategies.points for each in plan.candidates)
+    for line in strategy_words((*strategies.counts, *compared)):
+        console.print(line, highlight=False)

@@ -115,7 +115,7 @@ class Options:
             if not self.grouping:
                 raise ValueError("groups='document' has no meaning without grouping")
             if self.halo_guard:
-                raise ValueError("halo_guard has no meaning with groups='document', which has it")
+                raise ValueError("groups='document' implies halo_guard: leave halo_guard out")
             if self.allocator != "longest":
                 raise ValueError(
                     f"groups='document' needs allocator='longest', not {self.allocator!r}"

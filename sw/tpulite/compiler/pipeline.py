@@ -78,7 +78,7 @@ def compile_layers(
     """
     known = known or Known(config)
     if known.config != unpaced(config):
-        raise ValueError("What is known is of a machine that differs in more than speed")
+        raise ValueError("Memoized plans are for another configuration")
     program = _build(layers, config, options, None, known, _Watch.of(progress, dump))[0]
     if len(program.commands) > options.effort // _WORTH or not _uses_delay_lines(program):
         return program

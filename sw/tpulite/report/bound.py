@@ -20,7 +20,7 @@ __all__ = ["COLUMNS", "BoundReport"]
 COLUMNS = (
     "tiles: number and largest size: rows x columns x channels, or pixels x channels",
     "buffers: number, content, and first rows in the unified buffer",
-    "cycles: in closed form, and below by the cycle model",
+    "cycles: by formula, and below by the cycle model",
 )
 """What the columns of the table mean."""
 

@@ -14,14 +14,14 @@ _TICK = 12
 """Columns from a label of the horizontal axis to the next."""
 
 _PUBLISHED = {
-    "planes, one tile": "Tiling_1, Tiling_3 in one transfer",
-    "slabs, one tile": "Tiling_1, Tiling_3 in one transfer",
-    "planes, several planes a tile": "Tiling_3, several planes",
-    "planes, one plane a tile": "Tiling_1, Tiling_3, Tiling_2 uncut",
-    "slabs, one plane a tile": "Tiling_1, Tiling_3, Tiling_2 uncut",
-    "slabs, parts of a plane": "Tiling_2, a plane in slabs",
-    "bands, one tile": "Tiling_1 in one transfer",
-    "bands": "Tiling_1, pixels of all channels",
+    ("planes", "one tile"): "Tiling_1, Tiling_3 in one transfer",
+    ("slabs", "one tile"): "Tiling_1, Tiling_3 in one transfer",
+    ("planes", "several planes a tile"): "Tiling_3, several planes",
+    ("planes", "one plane a tile"): "Tiling_1, Tiling_3, Tiling_2 uncut",
+    ("slabs", "one plane a tile"): "Tiling_1, Tiling_3, Tiling_2 uncut",
+    ("slabs", "parts of a plane"): "Tiling_2, a plane in several tiles",
+    ("bands", "one tile"): "Tiling_1 in one transfer",
+    ("bands",): "Tiling_1, pixels of all channels",
 }
 """What the published selector of BatchNorm has instead. A plane here has as many channels as the
 array has rows: channels are parallel in every tile, as they are in Tiling_1."""
@@ -51,12 +51,13 @@ def legend_table(strategies: StrategyMap) -> Table:
 
     For layers without windows and weights it also says what the published selector has there.
     """
-    mapped = any(name in _PUBLISHED for name in strategies.counts)
+    published = {name: _PUBLISHED.get(tuple(name.split(", "))) for name in strategies.counts}
+    mapped = any(published.values())
     table = _table("", "strategy", "shapes", *(["published tiling"] if mapped else []))
     table.columns[2].justify = "right"
     for name, count in strategies.counts.items():
-        published = [_PUBLISHED.get(name, "")] if mapped else []
-        table.add_row(strategies.letters[name], name, f"{count:,}", *published)
+        tiling = [published[name] or ""] if mapped else []
+        table.add_row(strategies.letters[name], name, f"{count:,}", *tiling)
     return table
 
 

@@ -229,9 +229,9 @@ def _why(model: Model, oracle: Oracle, name: str, there: Collection[str]) -> str
         return f"the library does not expose them: {oracle.hidden}"
     inside = {x for host in model.plan.hosts for node in host.segment.nodes for x in node.outputs}
     if name in inside and name not in model.graph.outputs:
-        return "they are inside a part that the library runs on the CPU"
+        return "inside a part that the library runs on the CPU"
     if name in there:
-        return "no layer computes exactly them: they are fused with others, or reshaped"
+        return "fused with other operators, or reshaped"
     source = model.graph.source
     if source is None or name not in source.origins:
         return "the file has no such tensors"

@@ -201,7 +201,7 @@ def _tensor(data: bytes, model: Any, tensor: Any) -> FileTensor:
 def _bytes(data: bytes, model: Any, index: int) -> np.ndarray | None:
     """Return the content of a buffer, or None if it is empty."""
     if not 0 <= index < model.BuffersLength():
-        raise ValueError(f"buffer {index} is used, and the file has {model.BuffersLength()}")
+        raise ValueError(f"no buffer {index}: the file has {model.BuffersLength()}")
     buffer = model.Buffers(index)
     if buffer.Size() and buffer.Offset() > 1:  # large files keep the bytes behind the flatbuffer
         return np.frombuffer(data, np.uint8, buffer.Size(), buffer.Offset())
@@ -211,9 +211,7 @@ def _bytes(data: bytes, model: Any, index: int) -> np.ndarray | None:
 def _operator(model: Any, operator: Any) -> FileOperator:
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
-        raise ValueError(
-            f"operator code {index} is used, and the file has {model.OperatorCodesLength()}"
-        )
+        raise ValueError(f"no operator code {index}: the file has {model.OperatorCodesLength()}")
     code = model.OperatorCodes(index)
     # Codes above 126 have a field of their own; older files have only the old one.
     number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())

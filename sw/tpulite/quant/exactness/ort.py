@@ -45,7 +45,7 @@ def ort_table(
     with np.errstate(over="ignore"):
         scaled = result.astype(np.float32) / y.scale
     if np.isnan(scaled).any():
-        raise UnsupportedError(f"{op} has results that are NaN")
+        raise UnsupportedError(f"{op} produces NaN")
     scaled = np.clip(scaled, -(2.0**30), 2.0**30)
     # Relative errors of results, and of what they are differences of: 1, or half the argument.
     error = (np.abs(scaled) * _ERROR + np.maximum(np.abs(real), 1) * _ERROR / 2 / y.scale).astype(

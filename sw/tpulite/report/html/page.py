@@ -36,8 +36,8 @@ def _answers(report: Report) -> Iterator[Section]:
     if report.answers:
         yield Section(
             "Answer",
-            "What the network answers to the first inputs. Pictures go from their least value "
-            "(black) to their largest (white).",
+            "Outputs of the network for the first inputs. Images are scaled from their smallest "
+            "value (black) to their largest (white).",
             [("answers", [make_answers(each) for each in report.answers])],
         )
 

@@ -41,7 +41,7 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
     wanted = "onnx" if name in ORT else "tflite"
     found = graph.format if graph.source is not None else path.suffix.removeprefix(".")
     if found != wanted:
-        raise ValueError(f"{path} is {found}, and --oracle {name} runs {wanted} files")
+        raise ValueError(f"{path.name}: --oracle {name} runs .{wanted} files, and this is .{found}")
     require_package(*oracle_package(name), f"--oracle {name}")
     assert graph.source is not None
     data = graph.source.data
