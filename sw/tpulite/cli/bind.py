@@ -111,7 +111,7 @@ def bind_file(  # noqa: PLR0913 - options of the command
             click.echo(f"tpulite: note: {note}", err=True)
         records.append(each.save(console))
     if cores == 1:
-        names = (x.strategy.name for each in bound for x in each.report.plan.layers)
+        names = (layer["strategy"] for each in records for layer in each["layers"])
         for line in (*COLUMNS, *strategy_words(names)):
             console.print(line, highlight=False)
     save_json(json_path, records)
