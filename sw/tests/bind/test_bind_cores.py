@@ -111,9 +111,6 @@ def test_bind_writes_a_program_for_each_core(tpulite):
 def test_bind_says_where_cores_have_no_work(tpulite):
     code, _, err = tpulite("bind", CNN_DIGITS, "--cores", "4", "1x8x8")
     assert code == 0
-    assert err == (
-        "tpulite: note: 1x8x8 is work for 1 of 4 cores: it is split by images, and has no more "
-        "of them\n"
-    )
+    assert err == "tpulite: note: 1x8x8 uses 1 of 4 cores: it has no more images to split\n"
     code, out, err = tpulite("bind", CNN_DIGITS, "--cores", "0", "1x8x8")
     assert (code, out) == (2, "")
