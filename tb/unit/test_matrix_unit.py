@@ -29,6 +29,7 @@ from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite
 from tpulite.golden.effects.footprint import footprint
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate
 from tpulite_testing.regress import thinned
 
@@ -105,7 +106,7 @@ async def convolves_like_plain_loops(dut, refuse: float, late: float) -> None:
     ]
     kept = np.ones(config.acc_rows, bool)
     # As many of each kind: the depthwise ones need a tile each, for which there is so much room.
-    drawn = [_draw(config, tiles, kind) for kind in random.sample(KINDS * 10, 60)]
+    drawn = [_draw(config, tiles, kind) for kind in random.sample(KINDS * 10, repeats(60))]
     drawn[::2] = [any_image(command, len(IMAGES)) for command in drawn[::2]]
     drawn.append(_draw(config, tiles, "product", columns=config.acc_rows, drain=Drain.RAW))
     for command in drawn:

@@ -141,7 +141,8 @@ def test_stream_models(width):
 
 
 def test_failing_cocotb_test_fails_pytest():
-    with pytest.raises(AssertionError, match=r"(?s)1 of 1 cocotb tests failed.*COCOTB_RANDOM_SEED"):
+    repeat = r"SIM=\w+ COCOTB_RANDOM_SEED=\d+ .*make test-unit T=tb/unit/test_tb_stream.py$"
+    with pytest.raises(AssertionError, match=rf"(?s)1 of 1 cocotb tests failed.*{repeat}"):
         simulate(
             Slice(16),
             __file__,
