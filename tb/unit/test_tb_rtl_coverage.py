@@ -1,6 +1,7 @@
 """Coverage points of the RTL: what a run reaches is told, and what it does not."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 from amaranth.back import verilog
@@ -14,6 +15,7 @@ from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import Job
 from tpulite_rtl.cp.run_control import RunControl
 from tpulite_rtl.lib.pipeline import delay
+from tpulite_tb import harness
 from tpulite_tb.coverage.counts import keep, merged, read_counts
 from tpulite_tb.coverage.cross import Cross
 from tpulite_tb.coverage.functional import Functional
@@ -22,7 +24,7 @@ from tpulite_tb.coverage.page import write_pages
 from tpulite_tb.coverage.points import Point
 from tpulite_tb.coverage.record import read_record, write_record
 from tpulite_tb.coverage.summary import Share, component_shares
-from tpulite_tb.coverage.verilog import points_of, with_points
+from tpulite_tb.coverage.verilog import is_covered, points_of, with_points
 from tpulite_tb.coverage.waivers import Waiver, read_waivers, source_line, waive
 from tpulite_tb.harness import component_ports
 from tpulite_tb.machines import SMALL
@@ -99,6 +101,12 @@ def test_counts_come_from_the_lines_of_the_verilog(source):
     reset = next(line for line in lines if "stop_next.eq(0)" in _text(line))
     always = next(line for line in lines if "stop_next.eq(self.stop)" in _text(line))
     assert (lines[reset], lines[always]) == (0, 1)
+
+
+def test_benches_simulate_the_points(monkeypatch):
+    monkeypatch.setattr(verilog, "convert", partial(with_points, verilog.convert))
+    monkeypatch.setattr(harness, "simulate_verilog", lambda source, *_, **__: source)
+    assert is_covered(harness.simulate(made(), __file__, name="points"))
 
 
 def test_bits_that_never_change_have_no_points(source):
