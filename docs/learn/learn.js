@@ -50,6 +50,7 @@ function learn(name, { panels: drawings, scenes }) {
     }
     function explain() {
         const about = asked ?? pinned;
+        details.hidden = !bound("data-d").length;
         details.classList.toggle("empty", !about);
         if (!about) {
             details.textContent = "Point at a box, or select it, to see its numbers.";
@@ -57,7 +58,7 @@ function learn(name, { panels: drawings, scenes }) {
         }
         const sentences = about.dataset.d.split("|");
         const sentence = sentences[about.dataset.k ? value(about.dataset.k) : 0];
-        details.textContent = sentence.replace(/\{([^}]+)\}/g, (_, key) => value(key));
+        details.textContent = sentence.replace(/\{([^}]+)\}/g, (_, key) => value(key) === "" ? "empty" : value(key));
     }
     function pin(element) {
         pinned?.classList.remove("pinned");
@@ -124,7 +125,7 @@ function learn(name, { panels: drawings, scenes }) {
         scene = scenes[index];
         asked = pinned = null;
         panels.innerHTML = scene.panels.map(index => drawings[index]).map(
-            x => `<div style="flex-basis:${x.match(/viewBox="0 0 (\d+)/)[1]}px">${x}</div>`).join("");
+            x => `<div style="--natural:${x.match(/viewBox="0 0 (\d+)/)[1]}">${x}</div>`).join("");
         slider.max = scene.names.length - 1;
         for (const x of bound("data-d")) {
             x.setAttribute("tabindex", 0);
@@ -135,17 +136,18 @@ function learn(name, { panels: drawings, scenes }) {
             x.addEventListener("click", () => pin(x));
         }
         drawBars();
-        show(scene.shown);
+        show(0);
     }
     const keys = {
         ArrowRight: () => go(frame + 1, true), ArrowLeft: () => go(frame - 1),
         Home: () => go(0), End: () => go(scene.names.length - 1), " ": () => play(),
         Enter: () => document.activeElement.dataset?.d && pin(document.activeElement),
     };
-    root.addEventListener("keydown", event => {
-        const typed = event.target.closest("select, button");
+    document.addEventListener("keydown", event => {
+        const arrow = event.key == "ArrowLeft" || event.key == "ArrowRight";
         if (!(event.key in keys) || event.ctrlKey || event.altKey || event.metaKey) return;
-        if (typed && !event.key.startsWith("Arrow") || event.target.closest("select")) return;
+        if (event.target.closest("select, textarea, input:not([type=range])")) return;
+        if (!arrow && (!root.contains(event.target) || event.target.closest("button"))) return;
         event.preventDefault();
         keys[event.key]();
     });

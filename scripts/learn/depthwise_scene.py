@@ -29,6 +29,9 @@ KERNEL = _draw.integers(-3, 5, (_TAPS, _TAPS, _N)).astype(np.int8)
 _CHANNELS = (0, 1, 15)
 """Columns that are shown element by element."""
 
+_SHADES = ("v0", "v2", "v3")
+"""Colors of the sums, by the row of their output."""
+
 _FOLLOWED = 1, 1
 """The output whose way is marked."""
 
@@ -106,7 +109,7 @@ def _scene(channel: int) -> Scene:
             "channel": channel,
             "late": late,
             "output": _name(_FOLLOWED),
-            "gap": _COLUMNS - _TAPS,
+            "gap": f"{_COLUMNS - _TAPS} cycles",
             "columns": _COLUMNS,
             "outputs": _HEIGHT * _WIDTH,
             "positions": _POSITIONS,
@@ -136,7 +139,8 @@ def _column_panel(channel: int) -> Drawing:
     top, row_height = 42, 27
     drawing = Drawing(f"Column {channel}", 330, top + _N * row_height + 30)
     drawing.text(4, 14, f"Column {channel} of the array", cls="left bold")
-    for x, name in ((58, "tap"), (108, "weight"), (172, "pixel"), (248, "partial sum")):
+    heads = ((58, "tap"), (108, "weight"), (172, "pixel"), (236, "partial sum"), (298, "of output"))
+    for x, name in heads:
         drawing.text(x, 34, name, cls="small faint")
     drawing.line(f"M172 38V{top + _N * row_height - 4}", cls="strong")
     for row in range(_N):
@@ -157,6 +161,10 @@ def _column_panel(channel: int) -> Drawing:
             drawing.text(236, y + 17, data_t=f"sum{row}", cls="big moves-down")
             drawing.text(300, y + 16, data_t=f"name{row}", cls="small faint")
         drawing.box(38, y, 280, row_height - 4, cls="outline", data_c=f"mark{row}")
+    drawing.text(38, top + _N * row_height + 15, "sums of output row", cls="left small faint")
+    for row, shade in enumerate(_SHADES):
+        drawing.box(146 + 44 * row, top + _N * row_height + 2, 18, 18, cls=shade)
+        drawing.text(170 + 44 * row, top + _N * row_height + 15, str(row), cls="left small")
     return drawing
 
 
@@ -176,7 +184,7 @@ def _element_values(channel: int, run: list[Cycle], length: int) -> dict[str, li
                 f"busy{row}": int(output is not None),
                 f"name{row}": _name(output) if output else "",
                 f"sum{row}": cycle[f"total{at}"] if output else "",
-                f"class{row}": ("v0", "v2", "v3")[output[0]] if output else "",
+                f"class{row}": _SHADES[output[0]] if output else "",
                 f"mark{row}": "" if output == _FOLLOWED else "hidden",
             }
         frames.append(frame)
@@ -240,19 +248,19 @@ def _image_values(channel: int, length: int) -> dict[str, list[Value]]:
             done = position + _N + channel + 1
             value = run[done - 1][f"total{_N - 1}_{channel}"]
             frame[f"out{output[0]}{output[1]}"] = value if t >= done else ""
-            frame[f"out_class{output[0]}{output[1]}"] = "v2" if t >= done else ""
+            frame[f"out_class{output[0]}{output[1]}"] = _SHADES[output[0]] if t >= done else ""
         frames.append(frame)
     return {key: [frame[key] for frame in frames] for key in frames[0]}
 
 
 def _map_panel() -> Drawing:
-    size, top = 14, 56
+    size, top = 14, 84
     drawing = Drawing("The whole array", 16 * size + 36, top + 16 * size + 8)
     drawing.text(4, 14, "All 16 × 16 elements", cls="left bold")
-    drawing.text(
-        4, 30, "a line: an output, of 16 channels; yellow rows have a tap", cls="left tiny faint"
-    )
-    drawing.text(28 + 8 * size, 48, "columns: channels 0 … 15", cls="small faint")
+    drawing.text(4, 30, "a line: the sums of one output, 16 channels", cls="left small faint")
+    drawing.text(4, 44, "(a column is one cycle behind its left one)", cls="left small faint")
+    drawing.text(4, 58, "yellow rows have a tap", cls="left small faint")
+    drawing.text(28 + 8 * size, 77, "columns: channels 0 … 15", cls="small faint")
     for row in range(_N):
         drawing.text(14, top + row * size + 11, str(row), cls="tiny faint")
         kind = "v4" if row in _PLACES else ""

@@ -119,7 +119,7 @@ class Scene:
     captions : list of (int, str)
         First frame of each sentence, ascending from 0.
     shown : int
-        Frame of the picture for readers without scripts, and of the page when it opens.
+        Frame of the picture for readers without scripts.
     unit : str
         What a frame is.
     names : list of str
@@ -155,7 +155,6 @@ class Scene:
             "label": self.label,
             "unit": self.unit,
             "names": self.names,
-            "shown": self.shown,
             "captions": self.captions,
             "bars": self.bars and dict(zip(("title", "values", "most"), self.bars, strict=True)),
             "panels": [panels.index(panel.markup()) for panel in self.panels],

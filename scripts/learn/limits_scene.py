@@ -63,8 +63,12 @@ def limit_scenes() -> list[Scene]:
     few = Config(requant_lanes=2)
     return [
         _roofline(),
-        _layer("a layer: K = 256, 256 channels", 256, 256, _CONFIG),
-        _layer("a layer: K = 16, 256 channels, 2 requantizer lanes", 16, 256, few),
+        _layer("a layer: K = 256, 256 channels", _Layer(256, 256, _CONFIG)),
+        _layer(
+            "the same layer, with its weights in the buffer already",
+            _Layer(256, 256, _CONFIG, resident=True),
+        ),
+        _layer("a layer: K = 16, 256 channels, 2 requantizer lanes", _Layer(16, 256, few)),
     ]
 
 
@@ -202,18 +206,28 @@ def _facts(shown: list[Measured]) -> dict[str, list[Value]]:
 
 _LIMITS = (
     ("multipliers", "M × K × channels / 256"),
-    ("weights into the array", "N = 16 cycles for each tile"),
-    ("DRAM", "weights and inputs, 16 bytes/cycle"),
+    ("weight tiles", "N = 16 cycles for each tile"),
+    ("DRAM", "what is loaded or stored, 16 bytes/cycle"),
     ("drain", "M vectors × N / lanes, for each 16 channels"),
 )
 _VECTORS = [2**i for i in range(11)]
 
 
-def _limits(m: int, k: int, channels: int, config: Config) -> list[int]:
+class _Layer(NamedTuple):
+    """A fully connected layer of k inputs on a machine; resident: its weights are not loaded."""
+
+    k: int
+    channels: int
+    config: Config
+    resident: bool = False
+
+
+def _limits(m: int, layer: _Layer) -> list[int]:
     """Return the cycles that each resource needs for a layer of m vectors."""
+    k, channels, config, resident = layer
     n = config.array_size
     blocks, tiles = channels // n, k // n
-    moved = max(k * channels + m * k, m * channels)
+    moved = max((0 if resident else k * channels) + m * k, m * channels)
     return [
         blocks * tiles * m,
         blocks * tiles * tile_cycles(1, config),
@@ -222,8 +236,9 @@ def _limits(m: int, k: int, channels: int, config: Config) -> list[int]:
     ]
 
 
-def _layer(label: str, k: int, channels: int, config: Config) -> Scene:
-    rows = [_limits(m, k, channels, config) for m in _VECTORS]
+def _layer(label: str, layer: _Layer) -> Scene:
+    k, channels, config, _ = layer
+    rows = [_limits(m, layer) for m in _VECTORS]
     most = max(map(max, rows))
     values: dict[str, list[Value]] = {"m": [f"M = {m}" for m in _VECTORS]}
     captions = []
@@ -245,7 +260,7 @@ def _layer(label: str, k: int, channels: int, config: Config) -> Scene:
         captions.append((frame, f"{told} At best {share:.0%} of the multipliers work."))
     return Scene(
         label=label,
-        panels=[_layer_panel(k, channels, config)],
+        panels=[_layer_panel(layer)],
         values=values,
         captions=captions,
         shown=3,
@@ -254,7 +269,8 @@ def _layer(label: str, k: int, channels: int, config: Config) -> Scene:
     )
 
 
-def _layer_panel(k: int, channels: int, config: Config) -> Drawing:
+def _layer_panel(layer: _Layer) -> Drawing:
+    k, channels, config, _ = layer
     drawing = Drawing("Limits of a layer", 370, 290)
     drawing.text(4, 16, "Cycles that each resource needs, at least", cls="left bold")
     facts = f"K = {k}, {channels} output channels, {config.lanes} requantizer lanes"

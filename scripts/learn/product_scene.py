@@ -55,7 +55,9 @@ def product_scenes() -> list[Scene]:
 
 def _matrix_panel(product: Product) -> Drawing:
     m = len(product.a)
-    drawing = Drawing("The matrices", _C[0] + _N * _WIDE + 6, _C[1] + m * _HEIGHT + 8)
+    drawing = Drawing("The matrices", _C[0] + _N * _WIDE + 6, _C[1] + m * _HEIGHT + 24)
+    below = _C[1] + m * _HEIGHT + 14
+    drawing.text(_C[0], below, "gray: not all products yet", cls="left small faint")
     for (x, y), name in ((_A, "A"), (_W, "W"), (_C, "C = A × W")):
         drawing.text(x, y - 8, name, cls="left bold")
     for i in range(m):
@@ -109,6 +111,8 @@ def _matrix_values(product: Product, recording: Recording, length: int) -> dict[
                     value = frames[-1][f"c{at}"]
                     state = f"{value}, complete, on its way out"
                 frame |= {f"c{at}": value, f"state{at}": state}
-                frame[f"result_class{at}"] = color(i) if passed >= 0 and row is None else ""
+                moving = passed >= 0 and row is None
+                shade = f"{color(i)} unfinished" if passed < _N else color(i)
+                frame[f"result_class{at}"] = shade if moving else ""
         frames.append(frame)
     return {key: [frame[key] for frame in frames] for key in frames[0]}

@@ -89,13 +89,15 @@ _TABLES = (
 """The roundings of each panel: three fit a narrow screen."""
 
 _ROWS = (
-    ("accumulator", "sum", 0, "The int32 sum of products."),
-    ("+ bias", "biased", 0, "Accumulator plus bias, int32."),
+    ("sum", "sum", 0, "The int32 sum of products."),
+    ("+ bias", "biased", 0, "Sum plus bias, int32."),
     ("multiplicand", "operand", 1, "The biased sum; FLOAT32 rounds it to 24 significant bits."),
     ("multiplier", "multiplier", 2, "The scale as an integer; for FLOAT32 a 24-bit mantissa."),
-    ("product", "product", 3, "Multiplicand × multiplier. TFLITE and RUY add 2³⁰ to round."),
+    ("product", "product", 3, "Multiplicand × multiplier."),
+    ("+ 2³⁰", "halved", 3, "TFLITE and RUY round the product first: add 2³⁰, then cut 31 bits."),
+    ("first rounding", "first", 3, "What the first rounding leaves, in units of the result."),
     ("shift right by", "places", 4, "How many binary places of the product are the fraction."),
-    ("integer part", "floor", 4, "The product shifted right, rounded down."),
+    ("rounded down", "floor", 4, "The product shifted right: its floor, so −1.5 gives −2."),
     ("round up?", "up", 4, "1 if the fraction, and how this rounding treats ties, ask for it."),
     ("+ zero point", "rounded", 5, "Integer part, plus the rounding, plus the zero point."),
     ("int8", "result", 6, "Clamped to the bounds of the record."),
@@ -110,15 +112,15 @@ def requantizer_scenes() -> list[Scene]:
     return [_scene(case) for case in CASES]
 
 
-def lane_values(case: Case) -> dict[Rounding, dict[str, int]]:
+def lane_values(case: Case) -> dict[Rounding, dict]:
     """Return what the stages of the RTL's lane hold of a case, for each rounding."""
     return _simulated()[CASES.index(case)]
 
 
 @cache
-def _simulated() -> list[dict[Rounding, dict[str, int]]]:
+def _simulated() -> list[dict[Rounding, dict]]:
     """Hold each case at the inputs of a lane until it has passed all stages."""
-    seen: list[dict[Rounding, dict[str, int]]] = []
+    seen: list[dict[Rounding, dict]] = []
     lane = RequantizerLane(tuple(Rounding))
     probe = Probe(lane)
 
@@ -135,7 +137,7 @@ def _simulated() -> list[dict[Rounding, dict[str, int]]]:
                 values = {name: context.get(probe[path]) for name, path in _SIGNALS.items()}
                 values |= {"sum": case.total, "multiplier": record["multiplier"]}
                 values |= {"floor": values["doubled"] >> 1, "places": values["right"] - _LEFT}
-                found[rounding] = values
+                found[rounding] = values | _first_rounding(rounding, values)
             seen.append(found)
 
     probe.simulate(bench)
@@ -144,6 +146,19 @@ def _simulated() -> list[dict[Rounding, dict[str, int]]]:
 
 _LEFT = 9
 """Places by which the lane's shifter begins further left: see `requantizer_lane`."""
+
+
+def _first_rounding(rounding: Rounding, values: dict[str, int]) -> dict[str, Value]:
+    """Return the product, and the first of two roundings that the RTL's register has in it."""
+    if rounding not in (Rounding.TFLITE, Rounding.RUY):
+        return {"halved": "–", "first": "–"}
+    halved, half = values["product"], 1 << _HIGH - 1
+    first = Fraction(halved >> _HIGH) / 2 ** (values["places"] - _HIGH)
+    return {"product": halved - half, "halved": halved, "first": f"{float(first):.10g}"}
+
+
+_HIGH = 31
+"""Bits that the first of two roundings cuts."""
 
 
 def _scene(case: Case) -> Scene:

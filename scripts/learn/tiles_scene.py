@@ -13,16 +13,28 @@ _COLORS = ("v0", "v1", "v2", "v3")
 """Of the k-tiles."""
 
 _STAGES = (
-    ("sum", "lane_sum", 1, "The sum from the accumulator's adder."),
-    ("+ bias", "lane_biased", 2, "The bias of the channel is added."),
-    ("multiplicand", "lane_operand", 3, "Shifted left, if the scale is above 1. Here it is not."),
-    ("product", "lane_product", 5, "Times the 31-bit multiplier, the scale as an integer."),
-    ("shifted", "lane_doubled", 6, "Shifted right, to twice the result: its last bit is the half."),
-    ("int8", "lane_result", 7, "Rounded, zero point added, clamped to −128 … 127."),
+    ("sum", "lane_sum", 1, 0, "The sum from the accumulator's adder."),
+    ("+ bias", "lane_biased", 2, 0, "The bias of the channel is added."),
+    (
+        "multiplicand",
+        "lane_operand",
+        3,
+        0,
+        "Shifted left, if the scale is above 1. Here it is not.",
+    ),
+    ("product", "lane_product", 5, 0, "Times the 31-bit multiplier, the scale as an integer."),
+    (
+        "rounded down",
+        "lane_doubled",
+        6,
+        1,
+        "Shifted right, which rounds down; the next stage rounds.",
+    ),
+    ("int8", "lane_result", 7, 0, "Rounded, zero point added, clamped to −128 … 127."),
 )
-"""Name, signal, cycles after the sum left the accumulators, and meaning."""
+"""Name, signal, cycles after the sum left the accumulators, its bits of fraction, and meaning."""
 
-_HEAD, _CELL, _ROW = 76, 72, 24
+_HEAD, _CELL, _ROW = 82, 76, 24
 
 
 def tiles_scenes() -> list[Scene]:
@@ -173,7 +185,7 @@ def _drain_panel(product: Product) -> Drawing:
             sentence = f"Result of row {i}, column {column}: {{result{i}{column}}}."
             keys = f"result{i}{column}", f"result_class{i}"
             _cell(drawing, buffer + i * _ROW, column, keys, sentence)
-    for stage, (name, _, _, meaning) in enumerate(_STAGES):
+    for stage, (name, *_, meaning) in enumerate(_STAGES):
         y = requantizer + stage * _ROW
         drawing.text(_HEAD - 8, y + 16, name, cls="right small faint")
         for column in range(_N):
@@ -211,11 +223,11 @@ def _drain_values(product: Product, recording: Recording, length: int) -> dict[s
                 frame[f"acc{i}{column}"] = row[column] if row and not gone else ""
                 result = recording.cycles[writes[i]][f"written{column}"]
                 frame[f"result{i}{column}"] = result if done else ""
-        for stage, (_, signal, delay, _) in enumerate(_STAGES):
+        for stage, (_, signal, delay, fraction, _) in enumerate(_STAGES):
             inside = t - delay in drains
             frame[f"stage_class{stage}"] = _COLORS[tiles - 1] if inside else ""
             for column in range(_N):
                 value = recording.cycles[t][signal.replace("lane", f"lane{column}")]
-                frame[f"stage{stage}{column}"] = value if inside else ""
+                frame[f"stage{stage}{column}"] = value >> fraction if inside else ""
         frames.append(frame)
     return {key: [frame[key] for frame in frames] for key in frames[0]}
