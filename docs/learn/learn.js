@@ -88,9 +88,9 @@ function learn(name, { panels: drawings, scenes }) {
     const slider = make("input", { type: "range", min: 0, step: 1, "aria-label": "position",
         oninput: () => go(+slider.value) });
     const place = make("output", { class: "place" });
-    const speed = make("select", { "aria-label": "speed", onchange: () => timer && play(true) });
+    const speed = make("select", { "aria-label": "speed", title: "speed", onchange: () => timer && play(true) });
     for (const [rate, text] of [[0.5, "½"], [1, "1"], [2, "2"], [4, "4"], [8, "8"]])
-        speed.append(make("option", { value: rate }, `${text} a second`));
+        speed.append(make("option", { value: rate }, `${text}/s`));
     speed.value = 2;
     const choice = make("select", { "aria-label": "example", onchange: () => choose(+choice.value) });
     scenes.forEach((x, index) => choice.append(make("option", { value: index }, x.label)));

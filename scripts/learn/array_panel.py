@@ -44,7 +44,7 @@ def array_panel(n: int) -> Drawing:
     text = drawing.text
     text(4, 12, "vector", cls="left small faint")
     text(4, 24, "enters", cls="left small faint")
-    text(4 + _SLOT * 2.6, 24, "skew registers", cls="small faint")
+    text(4 + _SLOT * 2.9, 24, "skew registers", cls="small faint")
     text(_LEFT + n * _CELL_WIDTH / 2, 12, "row of weights on its way in", cls="small faint")
     for column in range(n):
         x = _LEFT + column * _CELL_WIDTH

@@ -78,7 +78,7 @@ def _image_panel() -> Drawing:
                 for row in range(_N):
                     for column in range(_N):
                         text = str(KERNEL[ky, kx, row, column])
-                        drawing.text(x + 32 + column * 20, y + 18 + row * 15, text, cls="small")
+                        drawing.text(x + 38 + column * 19, y + 18 + row * 15, text, cls="small")
     return drawing
 
 
@@ -107,8 +107,9 @@ def _accumulator_panel() -> Drawing:
     drawing = Drawing("Accumulators", head + _N * wide + 56, 44 + _OUTPUTS * tall + 6)
     drawing.text(4, 14, "Accumulators", cls="left bold")
     drawing.text(head + _N * wide + 26, 34, "taps", cls="small faint")
+    drawing.text(head - 6, 34, "channel", cls="right small faint")
     for column in range(_N):
-        drawing.text(head + column * wide + 25, 34, f"channel {column}", cls="tiny faint")
+        drawing.text(head + column * wide + 25, 34, str(column), cls="small faint")
     for i in range(_OUTPUTS):
         oy, ox = divmod(i, _SIDE)
         y = 42 + i * tall

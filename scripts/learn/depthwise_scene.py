@@ -163,8 +163,8 @@ def _column_panel(channel: int) -> Drawing:
         drawing.box(38, y, 280, row_height - 4, cls="outline", data_c=f"mark{row}")
     drawing.text(38, top + _N * row_height + 15, "sums of output row", cls="left small faint")
     for row, shade in enumerate(_SHADES):
-        drawing.box(146 + 44 * row, top + _N * row_height + 2, 18, 18, cls=shade)
-        drawing.text(170 + 44 * row, top + _N * row_height + 15, str(row), cls="left small")
+        drawing.box(160 + 44 * row, top + _N * row_height + 2, 18, 18, cls=shade)
+        drawing.text(184 + 44 * row, top + _N * row_height + 15, str(row), cls="left small")
     return drawing
 
 

@@ -1,6 +1,6 @@
 """Page "what limits what": the roofline of measured programs, and the limits of one layer."""
 
-from math import atan2, degrees, log2, log10
+from math import atan2, degrees, hypot, log2, log10
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,14 +153,15 @@ def _roofline_panel(shown: list[Measured]) -> Drawing:
     turn = f"rotate(-{_slope():.0f} {x} {y})"
     drawing.text(x, y, f"DRAM: {BEAT_BYTES} bytes/cycle", cls="bold", transform=turn)
     drawing.text(end[0] + 8, ridge[1] - 12, f"multipliers: {_PEAK} MAC/cycle", cls="right bold")
-    for index, program in enumerate(shown):
-        x, y = _place(program.intensity, program.rate)
+    places = [_place(program.intensity, program.rate) for program in shown]
+    for index, (program, (x, y)) in enumerate(zip(shown, places, strict=True)):
         sentence = (
             f"{program.name}: {program.rate:.1f} MAC/cycle at {program.intensity:.1f} MAC/byte."
         )
         with drawing.group(data_c=f"dot{index}", data_d=sentence, cls="dot"):
-            drawing.add("circle", cx=x, cy=y, r=9)
-            drawing.text(x, y + 4, str(index + 1), cls="bold")
+            crowded = any(hypot(x - other[0], y - other[1]) < 16 for other in places[:index])
+            drawing.add("circle", cx=x, cy=y, r=5)
+            drawing.text(x + (-11 if crowded else 11), y + 4, str(index + 1), cls="bold")
         listed = _TOP + _HEIGHT - 16 * (len(shown) - index) - 4
         with drawing.group(data_c=f"dot{index}", cls="dot"):
             drawing.text(_LEFT + 176, listed + 10, f"{index + 1}", cls="right label")
@@ -273,7 +274,7 @@ def _layer_panel(layer: _Layer) -> Drawing:
     k, channels, config, _ = layer
     drawing = Drawing("Limits of a layer", 370, 290)
     drawing.text(4, 16, "Cycles that each resource needs, at least", cls="left bold")
-    facts = f"K = {k}, {channels} output channels, {config.lanes} requantizer lanes"
+    facts = f"K = {k}, {channels} channels, {config.lanes} requantizer lanes"
     drawing.text(4, 34, f"{facts}; bars are logarithmic", cls="left small faint")
     drawing.text(366, 16, data_t="m", cls="right bold")
     for index, (name, formula) in enumerate(_LIMITS):

@@ -104,7 +104,7 @@ _ROWS = (
 )  # fmt: skip
 """Name, key, stage of the lane, and meaning."""
 
-_HEAD, _CELL, _ROW, _TOP = 92, 92, 26, 62
+_HEAD, _CELL, _ROW, _TOP = 92, 100, 26, 62
 
 
 def requantizer_scenes() -> list[Scene]:

@@ -34,7 +34,7 @@ _STAGES = (
 )
 """Name, signal, cycles after the sum left the accumulators, its bits of fraction, and meaning."""
 
-_HEAD, _CELL, _ROW = 82, 76, 24
+_HEAD, _CELL, _ROW = 90, 76, 24
 
 
 def tiles_scenes() -> list[Scene]:
