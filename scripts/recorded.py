@@ -29,7 +29,7 @@ class Recorded:
     name : str
         Name of the file, without its suffix.
     command : str
-        What a user types; it runs in a folder of its own, ``make`` in the repository.
+        What a user types; it runs in a folder of its own, ``make`` and scripts in the repository.
     quick : bool
         Whether it takes a few seconds, so that the quick tests run it.
     timed : bool
@@ -64,7 +64,7 @@ class Recorded:
             done = subprocess.run(
                 self.command,
                 shell=True,
-                cwd=ROOT if self.command.startswith("make ") else folder,
+                cwd=ROOT if self.command.startswith(("make ", "python scripts/")) else folder,
                 env=os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "PATH": path},
                 capture_output=True,
                 text=True,

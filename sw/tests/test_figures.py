@@ -13,7 +13,17 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS, RECORDED = ROOT / "docs", ROOT / "docs/recorded"
 COMMANDS = tomllib.loads((RECORDED / "commands.toml").read_text())
 
-PAGES = ("README.md", "docs/index.md", "docs/tutorial.md", "docs/architecture.md", "docs/study.md")
+PAGES = (
+    *("README.md", "CONTRIBUTING.md"),
+    *(
+        f"docs/{name}.md"
+        for name in (
+            *("index", "tutorial", "networks", "frameworks", "check", "web", "firmware", "explore"),
+            *("architecture", "study", "glossary", "numerics", "recipes", "release"),
+        )
+    ),
+    *(f"docs/learn/{path.name}" for path in (ROOT / "docs/learn").glob("*.md")),
+)
 """Pages that people write; those that a script writes whole are compared with it."""
 
 FIGURE = re.compile(
@@ -23,7 +33,7 @@ FIGURE = re.compile(
 
 WRITTEN = re.compile(r"<!-- tables?: .*?<!-- end -->", re.DOTALL)
 EXAMPLES = re.compile(r"<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->", re.DOTALL)
-LINK = re.compile(r"\]\([^)]*\)")
+LINK = re.compile(r"\]\([^)]*\)|`[^`\n]+`")
 SCRIPTS_PAGES = ("bench", "ablation", "dashboard", "zoo", "conformance", "reached", "isa")
 
 
@@ -47,7 +57,7 @@ def stated() -> set[tuple[str, str]]:
 
 def figures_of_page(page: str) -> set[str]:
     text = (ROOT / page).read_text()
-    return set(FIGURE.findall(LINK.sub("]", WRITTEN.sub("", EXAMPLES.sub("", text)))))
+    return set(FIGURE.findall(LINK.sub("", WRITTEN.sub("", EXAMPLES.sub("", text)))))
 
 
 @pytest.mark.parametrize("page", PAGES)
