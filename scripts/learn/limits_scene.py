@@ -161,7 +161,7 @@ def _roofline_panel(shown: list[Measured]) -> Drawing:
         with drawing.group(data_c=f"dot{index}", data_d=sentence, cls="dot"):
             crowded = any(hypot(x - other[0], y - other[1]) < 16 for other in places[:index])
             drawing.add("circle", cx=x, cy=y, r=5)
-            drawing.text(x + (-11 if crowded else 11), y + 4, str(index + 1), cls="bold")
+            drawing.text(x + (-9 if crowded else 9), y + 13, str(index + 1), cls="bold")
         listed = _TOP + _HEIGHT - 16 * (len(shown) - index) - 4
         with drawing.group(data_c=f"dot{index}", cls="dot"):
             drawing.text(_LEFT + 176, listed + 10, f"{index + 1}", cls="right label")

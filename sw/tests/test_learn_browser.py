@@ -78,13 +78,14 @@ def test_what_the_page_shows_is_the_product_of_what_it_shows(tmp_path):
 
 
 def test_an_element_explains_its_sum(tmp_path):
+    """Arrow keys step although nothing has the focus."""
+
     async def act(page: Page) -> None:
         await press(page, "to the start")
         element = "document.querySelector('[data-c=class00]')"
         await page.evaluate(f"{element}.dispatchEvent(new MouseEvent('click'))")
         told = []
         for key in ("ArrowRight",) * 4 + ("ArrowLeft",):
-            await page.evaluate(f"{element}.focus()")
             await page.send("Input.dispatchKeyEvent", type="keyDown", key=key)
             told.append(await page.evaluate("document.querySelector('.details').textContent"))
         weight, x, above, total = map(int, re.findall(r"-?\d+", told[2])[2:6])

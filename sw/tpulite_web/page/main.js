@@ -118,7 +118,7 @@ function showDigit(output) {
   $("class").textContent = best;
   document.body.dataset.class = best;
   $("bars").innerHTML = logits
-    .map((value, i) => `<div class="${i === best ? "best" : ""}"><span>${i}</span><i style="width:${((value + 128) / 255) * 75}%"></i>${value}</div>`)
+    .map((value, i) => `<div class="${i === best ? "best" : ""}"><span>${i}</span><u><i style="width:${Math.abs(value) / 2.56}%;${value < 0 ? "right" : "left"}:50%"></i></u>${value}</div>`)
     .join("");
 }
 
@@ -207,14 +207,14 @@ function showEngines(frame) {
   const layer = (index) => program.layers.find((each) => each.commands.includes(index) || each.others.includes(index));
   const card = ({ name, color }, works, doing, where, detail) =>
     `<div class="engine ${works ? "works" : ""}" style="--own:${color}"><b>${name}</b>
-      <span class="state">${doing}</span><div>${where}</div><div class="text">${detail}</div></div>`;
+      <span class="state">${doing}</span><div>${where}</div><div class="text" title="${detail}">${detail}</div></div>`;
   const cards = ENGINES.map((engine, e) => {
     const active = frame.state[e];
     const command = active ? disassemble(program.commands, frame.index[e], facts.isa) : "";
     const where = active ? `#${frame.index[e]} ${escaped(layer(frame.index[e])?.name ?? "")}` : engine.does;
     return card(engine, active === 1, STATES[active], where, command);
   });
-  // Behind the array: the drain, which belongs to the commands of the matmul engine.
+  // Behind the array: the drain, which belongs to the commands of the matrix unit.
   const row = frame.writes[0], drains = row !== NO_ROW;
   const sums = drains ? `row ${row} ← ${frame.data[0].join(" ")}` : "";
   cards.splice(3, 0, card(DRAIN, drains, drains ? "writes" : "idle", DRAIN.does, sums));

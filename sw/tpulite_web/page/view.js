@@ -1,10 +1,10 @@
 // What is drawn of a run: time of the engines, elements of the array, rows of the buffer.
 
 const ENGINES = [
-  { key: "load", name: "DMA load", does: "DRAM → buffer", color: "#4aa8ff" },
-  { key: "store", name: "DMA store", does: "buffer → DRAM", color: "#c58bff" },
-  { key: "mxu", name: "Matmul", does: "systolic array", color: "#ffb638" },
-  { key: "vpu", name: "Vector", does: "element-wise", color: "#3ddc97" },
+  { key: "load", name: "LOAD", does: "DRAM → buffer", color: "#4aa8ff" },
+  { key: "store", name: "STORE", does: "buffer → DRAM", color: "#c58bff" },
+  { key: "mxu", name: "MXU", does: "systolic array", color: "#ffb638" },
+  { key: "vpu", name: "VPU", does: "element-wise", color: "#3ddc97" },
 ];
 const DRAIN = { name: "Drain", does: "sums → int8 → buffer", color: "#ff8f5a" };
 const STATES = ["idle", "busy", "waits for a token", "stalled on the buffer", "stalled on AXI"];
@@ -166,14 +166,12 @@ function drawArray(canvas, frame, n) {
         c.lineWidth = 2;
         c.stroke();
       }
-      font(cell / 4, true);
+      font(cell / 4.4, true);
       c.fillStyle = e.valid ? "#fff" : "#b9c6d3";
-      c.fillText(e.weight, x + size / 2, y + size * 0.44);
-      font(Math.min(12, cell / 5.4));
+      c.fillText(e.weight, x + size / 2, y + size * 0.22);
+      font(Math.min(14, cell / 4.8));
       c.fillStyle = e.valid ? "#ffb638" : "#48566a";
-      c.textAlign = "left";
-      c.fillText(e.valid ? e.activation : "", x + 4, y + size * 0.16);
-      c.textAlign = "center";
+      c.fillText(e.valid ? e.activation : "", x + size / 2, y + size * 0.53);
       c.fillStyle = e.valid ? "#7fe3b4" : "#48566a";
       c.fillText(e.valid ? e.sum : "", x + size / 2, y + size * 0.83);
     }
