@@ -2,11 +2,13 @@
 
 import json
 import sys
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tpulite.report.spending import Cause
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs/learn"
@@ -119,3 +121,10 @@ def test_roundings_round_as_the_page_says(label, wanted):
     played = Played("requantization", index)
     names = ("TFLITE", "RUY", "SINGLE", "FLOAT32", "AWAY")
     assert tuple(played[f"result_{name}"][-1] for name in names) == wanted
+
+
+def test_the_page_on_limits_has_a_row_for_each_cause_of_profile():
+    lines = (FOLDER / "limits.md").read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("| bound by |")) + 2
+    rows = [line.split("|")[1].strip() for line in takewhile(str.strip, lines[first:])]
+    assert sorted(rows) == sorted(Cause)
