@@ -1,6 +1,6 @@
 """Graphs as JSON and arrays, for files of compiled networks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,20 @@ from tpulite.graph.graph import Graph, Node, Quantization, State, Tensor
 
 __all__ = ["graph_from_json", "graph_to_json"]
 
-_ARRAY = "array"
+_ARRAY, _BYTES, _LIST, _MAP, _SCALAR = "array", "bytes", "list", "map", "scalar"
+"""Tags of what JSON has no form for: an object of one of them stands for such a value."""
 
 
 def graph_to_json(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return a graph as plain values that JSON can hold, and the arrays that it refers to."""
+    """Return a graph as plain values that JSON can hold, and the arrays that it refers to.
+
+    Attributes come back with the types that they have here, whatever they are nested in.
+
+    Raises
+    ------
+    TypeError
+        If an attribute has a type that the file has no form for.
+    """
     arrays: dict[str, np.ndarray] = {}
 
     def keep(array: np.ndarray) -> dict[str, str]:
@@ -22,15 +31,21 @@ def graph_to_json(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return {_ARRAY: name}
 
     def plain(value: Any) -> Any:
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if type(value) is tuple:
+            return [plain(item) for item in value]
         if isinstance(value, np.ndarray):
             return keep(value)
         if isinstance(value, np.generic):
-            return value.item()
-        if isinstance(value, tuple | list):
-            return [plain(item) for item in value]
+            return {_SCALAR: [value.dtype.str, value.item()]}
         if isinstance(value, bytes):
-            return value.decode(errors="replace")
-        return value
+            return {_BYTES: value.hex()}
+        if isinstance(value, list):
+            return {_LIST: [plain(item) for item in value]}
+        if isinstance(value, Mapping):
+            return {_MAP: [[plain(key), plain(item)] for key, item in value.items()]}
+        raise TypeError(f"an attribute of a node is a {type(value).__name__}: {value!r}")
 
     tensors = []
     for tensor in graph.tensors.values():
@@ -82,9 +97,24 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
     """
 
     def value(plain: Any) -> Any:
-        if isinstance(plain, dict):
-            return arrays[plain[_ARRAY]]
-        return tuple(value(item) for item in plain) if isinstance(plain, list) else plain
+        if isinstance(plain, list):
+            return tuple(value(item) for item in plain)
+        if not isinstance(plain, dict):
+            return plain
+        ((tag, content),) = plain.items()
+        return readers[tag](content)
+
+    def scalar(content: Any) -> Any:
+        dtype, item = content
+        return np.dtype(dtype).type(item)
+
+    readers: dict[str, Callable[[Any], Any]] = {
+        _ARRAY: lambda name: arrays[name],
+        _BYTES: bytes.fromhex,
+        _LIST: lambda items: [value(item) for item in items],
+        _MAP: lambda items: {value(key): value(item) for key, item in items},
+        _SCALAR: scalar,
+    }
 
     tensors = {}
     for tensor in metadata["tensors"]:
