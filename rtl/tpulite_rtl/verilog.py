@@ -22,6 +22,15 @@ TARGETS = ("generic", "ecp5")
 logic, which take fewer tables so."""
 
 
+_LINT = (
+    "Arithmetic is of the widths that its results need, which a language with implicit widths",
+    "calls mismatches; cases without a default hold the value from before.",
+    *(f"verilator lint_off {warning}" for warning in ("WIDTH", "CASEINCOMPLETE", "UNSIGNED")),
+)
+"""Why Verilator does not warn of what is meant. A header has it, for lint at its defaults; what
+simulators build has none, and gets flags. ``WIDTH`` is that of all versions of Verilator."""
+
+
 @collector_paused()
 def chip_verilog(config: Config, target: str = TARGETS[0]) -> str:
     """Return synthesizable Verilog of the whole chip; equal configurations give equal texts.
@@ -49,6 +58,8 @@ def chip_verilog(config: Config, target: str = TARGETS[0]) -> str:
 def header(name: str, config: Config, target: str = TARGETS[0]) -> str:
     """Return the comment that says what a chip is: version, configuration, hash, license.
 
+    Directives in it keep Verilator from warning of the widths of generated Verilog.
+
     Parameters
     ----------
     name : str
@@ -65,6 +76,7 @@ def header(name: str, config: Config, target: str = TARGETS[0]) -> str:
             f"top module: {TOP}; cells of the target: {'CCU2C' if target == 'ecp5' else 'none'}",
             "SPDX-License-Identifier: Apache-2.0",
             *json.dumps(config.as_dict(), indent=1).splitlines(),
+            *_LINT,
         )
     )
 
