@@ -9,6 +9,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.export.calls import HostCall
+from tpulite.export.exportable import check_exportable
 from tpulite.export.host_steps import copied
 from tpulite.export.layouts import layout_fields
 from tpulite.export.library_steps import planned_calls
@@ -23,7 +24,6 @@ __all__ = [
     "ExportedState",
     "HostStep",
     "HostTensor",
-    "check_exportable",
     "export_network",
 ]
 
@@ -162,36 +162,6 @@ def export_network(model: Model) -> ExportedNetwork:
     """
     check_exportable(model)
     return _Exporter(model).network()
-
-
-def check_exportable(model: Model) -> None:
-    """Check what can be checked of a network before it is compiled.
-
-    Raises
-    ------
-    ValueError
-        If an operator on the CPU has no function in C, all of which are named, nothing is left for
-        the machine, or an option asks for programs that differ from run to run.
-    """
-    graph = model.graph
-    refused = []
-    for segment in model.segments:
-        if isinstance(segment, HostSegment):
-            reasons = dict(zip((node.name for node in segment.nodes), segment.reasons, strict=True))
-            refused += [
-                f"{node.source or node.op} {node.name!r} ({reasons[node.name]})"
-                for node, call in planned_calls(segment, graph, model.exactness)
-                if call is None
-            ]
-    if refused:
-        raise ValueError(
-            f"{graph.name} cannot be exported: firmware has no function for {'; '.join(refused)}; "
-            "--inputs and --outputs leave out what lies at the ends"
-        )
-    if not model.layers:
-        raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")
-    if model.options.resident:
-        raise ValueError("--resident cannot be exported: it makes another program for later runs")
 
 
 @dataclass(eq=False)

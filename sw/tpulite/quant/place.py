@@ -64,8 +64,8 @@ def place(
     """
     while True:
         placed = _place(graph, exactness, along, lacking, vector)
-        placed = placed if library else replace(placed, libraries=frozenset())
-        more = taken_along(placed, strict=strict)
+        alone = placed if library else replace(placed, libraries=frozenset())
+        more = taken_along(alone, strict=strict)
         if not more:
             return placed
         along = {**along, **more}
