@@ -53,6 +53,35 @@ def test_what_a_library_computes_byte_by_byte_is_exported(tpulite, tmp_path):
     assert ".combine = tpulite_pair" in (tmp_path / "out" / "net.c").read_text()
 
 
+@pytest.mark.parametrize("lacks_tensor", [False, True])
+def test_programs_beside_a_librarys_part_are_recorded(tpulite, tmp_path, monkeypatch, lacks_tensor):
+    if lacks_tensor:
+        monkeypatch.setattr("tpulite.export.references._can_run", lambda model: False)
+    b, x, y = product()
+    y = b.quantize(b.node("Add", x, y), 0.1, 3, "uint8")
+    y = b.quantize(b.node("MatMul", y, b.weight(np.eye(8, dtype=np.int8), 0.01)), 0.05, 3, "uint8")
+    y = b.quantize(b.node("Add", x, y), 0.1, 3, "uint8")
+    (tmp_path / "net.onnx").write_bytes(b.build(y))
+    assert len(Model.load(tmp_path / "net.onnx").programs) == 1  # the library computes the rest
+    code, out, err = tpulite("export", "net.onnx", "-o", "out")
+    assert (code, err) == (0, "")
+    said = (
+        "out: no self-test on a PC, as the CPU parts of this network are computed by ONNX Runtime "
+        "as one; run net_selftest() on the chip"
+    )
+    assert (said in " ".join(out.split())) == lacks_tensor
+    assert (tmp_path / "out" / "pc" / "selftest.c").exists() != lacks_tensor
+
+
+def test_an_edited_main_is_kept_and_named(tpulite, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "main.c").write_text("int main(void) { return 0; }\n")
+    code, out, err = tpulite("export", CNN_DIGITS, "-o", "out")
+    assert (code, err) == (0, "")
+    kept = " ".join(out.split()).replace("\n", " ")
+    assert kept.endswith("out/main.c: kept, it was edited; delete it to get a new one")
+
+
 def test_networks_that_need_a_library_are_refused(tpulite, tmp_path):
     b, _, y = product()
     share = b.quantize(b.node("LogSoftmax", y, name="share"), 1 / 256, 255, "uint8")

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, say, seed_option
 from tpulite.cli.compiling import compile_model
-from tpulite.cli.export_shapes import export_shapes, limits_option
+from tpulite.cli.export_shapes import export_shapes, limits_option, say_kept
 from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import InputReader
 from tpulite.cli.layout import LayoutChoices, layout_options
@@ -22,6 +22,7 @@ from tpulite.export import (
     reference_runs,
 )
 from tpulite.export.c_text import identifier
+from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.inputs import random_inputs
 
 __all__ = ["export"]
@@ -92,7 +93,11 @@ def export(  # noqa: PLR0913 - options of the command
     called = identifier(name or model.graph.name)
     with progress_bar() as progress:
         progress.add_task("computing the reference outputs", total=None)
-        references = reference_runs(plan if plan is not portable else model, inputs)
+        references = (
+            reference_runs(model, inputs)
+            if portable is plan
+            else reference_runs(plan, inputs, model)
+        )
     files = export_files(exported, references, called, output)
     sizes = Sizes.of(exported)
     save_json(json_path, sizes.as_dict() | {"files": [str(file) for file in files]})
@@ -101,3 +106,11 @@ def export(  # noqa: PLR0913 - options of the command
         console.print(sizes.table(f"{called}: memory in bytes"))
         said = f"{output}: {len(files)} files; {called}_selftest() of {called}.h runs it"
         say(console, said)
+        say_kept(console, output, files)
+        if not references.has_run(model.programs):
+            library = library_name(model.graph.format, model.exactness)
+            say(
+                console,
+                f"{output}: no self-test on a PC, as the CPU parts of this network are computed "
+                f"by {library} as one; run {called}_selftest() on the chip",
+            )

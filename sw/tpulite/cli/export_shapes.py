@@ -1,5 +1,6 @@
 """What ``export --shapes`` does: C that binds a network to shapes of a range."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -11,9 +12,10 @@ from tpulite.cli.help import Topic, option
 from tpulite.cli.reading import Reading
 from tpulite.export.c_text import identifier
 from tpulite.export.ranges import export_range
+from tpulite.export.written import MAIN
 from tpulite.frontend.files import network_name
 
-__all__ = ["export_shapes", "limits_option"]
+__all__ = ["export_shapes", "limits_option", "say_kept"]
 
 limits_option = option(
     "--shapes",
@@ -28,6 +30,12 @@ _USED = (
     *("states", "exact", "calibration", "strict", "config_name"),
 )
 """Parameters of the command that mean something with a range."""
+
+
+def say_kept(console: Console, folder: Path, written: Collection[Path]) -> None:
+    """Say that the example was not written, if it was not."""
+    if folder / MAIN not in written:
+        say(console, f"{folder / MAIN}: kept, it was edited; delete it to get a new one")
 
 
 def export_shapes(
@@ -60,3 +68,4 @@ def export_shapes(
         console.print(exported.table(f"{called}: maximum over all shapes, in bytes"))
         said = f"{output}: {len(files)} files; {called}_bind() of {called}.h binds it to a shape"
         say(console, said)
+        say_kept(console, output, files)

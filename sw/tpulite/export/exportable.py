@@ -46,8 +46,8 @@ def check_exportable(model: Model) -> None:
 def _ends_before(model: Model, refused: Collection[str]) -> tuple[str, ...]:
     """Return the tensors that end a network before some nodes, by their names in its file.
 
-    They are the last ones that need none of these nodes. Empty if the machine would compute nothing,
-    or the file has no such tensor.
+    They are the last ones that need none of these nodes. Empty if the machine would compute
+    nothing, or the file has no such tensor.
 
     Parameters
     ----------

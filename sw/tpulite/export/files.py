@@ -1,15 +1,14 @@
 """The folder of an exported network."""
 
 import json
-from functools import partial
 from pathlib import Path
 
-from tpulite.atomic import write_whole
 from tpulite.export.folder import folder_texts
 from tpulite.export.network import ExportedNetwork, HostStep
 from tpulite.export.references import References, selftest_text
 from tpulite.export.sizes import Sizes
 from tpulite.export.sources import header_text, image_text, network_text
+from tpulite.export.written import write_files
 from tpulite.firmware import FOLDER
 
 __all__ = ["describe", "export_files"]
@@ -23,7 +22,9 @@ _FLOAT = "tpulite_host_float"
 def export_files(
     network: ExportedNetwork, references: References, name: str, folder: Path
 ) -> tuple[Path, ...]:
-    """Write sources and binary files, and return their paths.
+    """Write sources and binary files, and return the paths of those written.
+
+    A ``main.c`` that was edited is kept.
 
     Parameters
     ----------
@@ -36,30 +37,28 @@ def export_files(
     folder : Path
         Where to; it is made if it is not there.
     """
-    (folder / "pc").mkdir(parents=True, exist_ok=True)
     texts = {
         f"{name}.h": header_text(network, name),
         f"{name}.c": network_text(network, name),
         f"{name}_image.c": image_text(network, name),
         f"{name}_selftest.c": selftest_text(network, references, name),
         f"{name}.json": json.dumps(describe(network), indent=1) + "\n",
-        "main.c": (FOLDER / "main.c.in").read_text().replace("@NAME@", name),
     }
     calls = {step.call.function for step in network.steps if isinstance(step, HostStep)}
     declared = (FOLDER / f"{_FLOAT}.c").read_text()
     floats = any(f"void {call}(" in declared for call in calls)
-    texts |= folder_texts(network, references, name, floats=floats)
-    for source in sorted(path for path in FOLDER.iterdir() if path.suffix in _SUFFIXES):
-        if source.stem != _FLOAT or floats:
-            texts[source.name] = source.read_text()
+    runtime = {
+        source.name: source.read_text()
+        for source in sorted(path for path in FOLDER.iterdir() if path.suffix in _SUFFIXES)
+        if source.stem != _FLOAT or floats
+    }
+    sources = [file for file in runtime if file.endswith(".c")]
+    texts |= folder_texts(network, references, name, sources) | runtime
     blobs = {f"{name}_image.bin": network.image}
     for what, tensors in (("input", references.inputs), ("output", references.outputs)):
         for index, values in enumerate(tensors.values()):
             blobs[f"{name}_{what}_{index}.bin"] = values.tobytes()
-    encoded = {file: text.encode() for file, text in texts.items()}
-    for file, data in (encoded | blobs).items():
-        write_whole(folder / file, partial(Path.write_bytes, data=data))
-    return tuple(folder / file for file in encoded | blobs)
+    return write_files(folder, texts | blobs, FOLDER / "main.c.in", {"NAME": name})
 
 
 def describe(network: ExportedNetwork) -> dict[str, object]:

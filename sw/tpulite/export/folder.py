@@ -1,6 +1,8 @@
 """What makes an exported folder stand alone: README, builds, and the self-test on a PC."""
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,21 +15,27 @@ from tpulite.firmware import FOLDER
 
 __all__ = ["folder_texts"]
 
+_SELFTEST = "pc/selftest.c"
+"""The file that only networks have of which the programs of the chip are recorded."""
+
 _FILES = {
     "README.md": "README.md.in",
     "Makefile": "Makefile.in",
     "CMakeLists.txt": "CMakeLists.txt.in",
-    "pc/selftest.c": "selftest.c.in",
+    _SELFTEST: "selftest.c.in",
 }
 """Files of the folder, and the templates that they come from."""
 
-_NOT_RECORDED = """/* {name} has no self-test on a PC; run {name}_selftest() on the chip. */
-#error {name}: its library computes parts of it as one, so there is no record of the chip
+_RESET = """if (status == TPULITE_OK) /* before the first run, and for each new sequence */
+    tpulite_network_reset(&@NAME@_network, &placement);
 """
+
+_FLOAT = "tpulite_host_float.c"
+"""The source of networks that compute with floats on the CPU."""
 
 
 def folder_texts(
-    network: ExportedNetwork, references: References, name: str, *, floats: bool
+    network: ExportedNetwork, references: References, name: str, runtime: Sequence[str]
 ) -> dict[str, str]:
     """Return the texts of the files, by their paths in the folder.
 
@@ -39,39 +47,57 @@ def folder_texts(
         What the self-test compares with.
     name : str
         What C calls the network.
-    floats : bool
-        Whether steps on the CPU add floats.
+    runtime : sequence of str
+        Sources of the runtime.
     """
+    recorded = references.has_run([each.program for each in network.programs])
     sizes = Sizes.of(network)
     words = {
-        "NAME": name,
         "CONFIG": f"{network.config.array_size}x{network.config.array_size}",
         "IMAGE": f"{sizes.image:,}",
         "MEMORY": f"{sizes.memory:,}",
         "TABLES": f"{sizes.tables:,}",
         "TENSORS": "\n".join(_tensor_rows(network)),
-        "FLOATS": " and for floats" if floats else "",
-        "RECORDED": _recorded(network, references) if is_recorded(network, references) else "",
+        "FLOATS": " and for floats" if _FLOAT in runtime else "",
+        "RUNTIME": " ".join(runtime),
+        "CALL": _call(network),
+        "RESET": _RESET if network.states else "",
+        "LIBRARY": "ONNX Runtime" if network.graph.format == "onnx" else "LiteRT",
+        "RECORDED": _recorded(network, references) if recorded else "",
+        "NAME": name,
     }
     texts = {}
     for path, template in _FILES.items():
-        text = (FOLDER / "folder" / template).read_text()
-        for word, value in words.items():
-            text = text.replace(f"@{word}@", value)
-        texts[path] = text
-    if not is_recorded(network, references):
-        texts["pc/selftest.c"] = _NOT_RECORDED.format(name=name)
+        if recorded or path != _SELFTEST:
+            text = _chosen((FOLDER / "folder" / template).read_text(), recorded=recorded)
+            for word, value in words.items():
+                text = text.replace(f"@{word}@", value)
+            texts[path] = text
     return texts
 
 
-def is_recorded(network: ExportedNetwork, references: References) -> bool:
-    """Return whether the reference run has run the very programs of the image.
+def _chosen(text: str, *, recorded: bool) -> str:
+    """Return a template with the parts for networks that are recorded, or those for others."""
+    group = r"\1" if recorded else r"\2"
+    return re.sub(r"@if recorded@\n(.*?)@else@\n(.*?)@end@\n", group, text, flags=re.DOTALL)
 
-    It has not if the library computes more of the network in one part than C does.
-    """
-    return [program.program.encode() for program in network.programs] == [
-        run.commands for run in references.runs
-    ]
+
+def _call(network: ExportedNetwork) -> str:
+    """Return C that declares inputs and outputs, and lists them as a run takes them."""
+    lines, lists = [], []
+    for place in ("INPUT", "OUTPUT"):
+        what = place.lower()
+        placed = sorted(
+            (each for each in network.tensors if each.place == place), key=lambda each: each.index
+        )
+        for each in placed:
+            ctype = "float" if each.tensor.dtype == "float32" else f"{each.tensor.dtype}_t"
+            count = network.batch * math.prod(each.tensor.shape)
+            lines.append(f"static {ctype} {what}_{each.index}[{count}];")
+        names = ", ".join(f"{what}_{each.index}" for each in placed)
+        const = "const " if place == "INPUT" else ""
+        lists.append(f"static {const}void *const {what}s[] = {{{names}}};")
+    return "\n".join((*lines, *lists))
 
 
 def _tensor_rows(network: ExportedNetwork) -> list[str]:

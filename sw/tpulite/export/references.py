@@ -1,7 +1,7 @@
 """Inputs and what they give, for firmware to compare with."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,6 +9,8 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.memory import Window
 from tpulite.export.c_text import array
 from tpulite.export.network import ExportedNetwork
+from tpulite.program import Program
+from tpulite.quant.partition import HostSegment
 from tpulite.runtime.device import Job, RunResult
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
@@ -32,6 +34,10 @@ class References:
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
     runs: tuple["RecordedRun", ...]
+
+    def has_run(self, programs: Sequence[Program]) -> bool:
+        """Return whether the programs that were recorded are these, in this order."""
+        return [program.encode() for program in programs] == [run.commands for run in self.runs]
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,13 @@ class _Recorder(GoldenDevice):
         return self.read(bound.base, bound.size).tobytes()
 
 
-def reference_runs(model: Model, inputs: Mapping[str, np.ndarray]) -> References:
+def reference_runs(
+    model: Model, inputs: Mapping[str, np.ndarray], exported: Model | None = None
+) -> References:
     """Run inputs on the golden machine.
+
+    Where C needs other programs, as a library computes more of the network in one part than C does,
+    these are recorded in a second run; the outputs are those of the library.
 
     Parameters
     ----------
@@ -72,7 +83,32 @@ def reference_runs(model: Model, inputs: Mapping[str, np.ndarray]) -> References
         The network.
     inputs : mapping of str to ndarray
         By name, [count, *shape]; a batch that lacks some takes the last one again.
+    exported : Model, optional
+        The network as C computes it, if that is another: :meth:`Model.without_library`. Nothing is
+        recorded of it if its file lacks a tensor that the library would have to hand over.
     """
+    references = _run(model, inputs)
+    if exported is None or references.has_run(exported.programs):
+        return references
+    runs = _run(exported, inputs).runs if _can_run(exported) else ()
+    return replace(references, runs=runs)
+
+
+def _can_run(model: Model) -> bool:
+    """Return whether each part for a library lies between tensors of the file."""
+    if model.graph.source is None:
+        return True
+    origins = model.graph.source.origins
+    return all(
+        name in origins
+        for segment in model.segments
+        if isinstance(segment, HostSegment) and segment.library
+        for name in (*segment.inputs, *segment.outputs)
+    )
+
+
+def _run(model: Model, inputs: Mapping[str, np.ndarray]) -> References:
+    """Run inputs once, and record what programs read and write."""
     recorder = _Recorder(model.config, dram_bytes(model.programs))
     runner = Runner(model, recorder)
     counts = len(next(iter(inputs.values())))

@@ -7,9 +7,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from tpulite.arch.config import COMMAND_BYTES
-from tpulite.arch.memory import Window
+from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.export.host_steps import HostCall
-from tpulite.export.network import ExportedNetwork, HostStep
+from tpulite.export.network import ExportedNetwork, ExportedProgram, HostStep
 
 __all__ = ["Sizes"]
 
@@ -25,7 +25,7 @@ class Sizes:
     image : int
         Both, each from a page on.
     input, output, scratch : int
-        Windows, of the program that has the largest.
+        Windows of the program that takes the most memory; others use the same bytes.
     host : int
         Tensors between steps of the host.
     memory : int
@@ -48,23 +48,30 @@ class Sizes:
     def of(cls, network: ExportedNetwork) -> "Sizes":
         """Count the bytes of a network."""
         programs = [each.program for each in network.programs]
-
-        def most(window: Window) -> int:
-            return max(program.window_bytes[window] for program in programs)
-
+        windows = max(network.programs, key=_end).program.window_bytes
         between = [each.nbytes for each in network.tensors if each.place == "MEMORY"]
         calls = [step.call for step in network.steps if isinstance(step, HostStep)]
         return cls(
             constants=sum(len(program.constants) for program in programs),
             commands=sum(COMMAND_BYTES * len(program.commands) for program in programs),
             image=len(network.image),
-            input=most(Window.INPUT),
-            output=most(Window.OUTPUT),
-            scratch=most(Window.SCRATCH),
+            input=windows[Window.INPUT],
+            output=windows[Window.OUTPUT],
+            scratch=windows[Window.SCRATCH],
             host=network.batch * sum(between),
             memory=network.memory_bytes,
             tables=sum(map(_table_bytes, calls)),
         )
+
+    @property
+    def image_padding(self) -> int:
+        """Bytes of the image that hold nothing."""
+        return self.image - self.constants - self.commands
+
+    @property
+    def memory_padding(self) -> int:
+        """Bytes of the memory that hold nothing."""
+        return self.memory - self.input - self.output - self.scratch - self.host
 
     def as_dict(self) -> dict[str, int]:
         """Return plain values that JSON can hold."""
@@ -85,13 +92,20 @@ _ROWS = {
     "image": ("image", "read by the chip: RAM or mapped flash"),
     "constants": ("  weights and records", ""),
     "commands": ("  commands", ""),
+    "image_padding": ("  padding", f"every part begins at a multiple of {PAGE_BYTES:,}"),
     "memory": ("memory", "written by chip and CPU: RAM that both can access"),
     "input": ("  inputs", "in the chip's layout"),
     "output": ("  outputs", "in the chip's layout"),
     "scratch": ("  scratch", "activations that leave the chip"),
     "host": ("  between CPU steps", ""),
+    "memory_padding": ("  padding", f"every part begins at a multiple of {PAGE_BYTES:,}"),
     "tables": ("CPU tables", "constants in the program"),
 }
+
+
+def _end(step: ExportedProgram) -> int:
+    """Return the end of a program's windows in the memory."""
+    return max(first + step.program.window_bytes[each] for each, first in step.windows.items())
 
 
 def _table_bytes(call: HostCall) -> int:

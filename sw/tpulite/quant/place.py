@@ -60,7 +60,7 @@ def place(
     vector : int
         Channels that move together on this machine, or on any.
     library : bool
-        Whether a library runs operators of the CPU; without one none is moved there beside these.
+        Whether operators are moved to the CPU beside those that a library runs there.
     """
     while True:
         placed = _place(graph, exactness, along, lacking, vector)

@@ -47,7 +47,12 @@ class Plan:
 
     @classmethod
     def of(
-        cls, placed: Placed, *, strict: bool = False, files: Sequence[LibraryFile] | None = None
+        cls,
+        placed: Placed,
+        *,
+        strict: bool = False,
+        files: Sequence[LibraryFile] | None = None,
+        opened: bool = True,
     ) -> Self:
         """Cut a network into segments, and open the libraries that run those of the host.
 
@@ -59,6 +64,8 @@ class Plan:
             Whether the host may run only operators that are naturally its own, at the ends.
         files : sequence of LibraryFile, optional
             What libraries run, if that has been cut before: one for each segment that needs it.
+        opened : bool
+            Whether to open the libraries now, not when they first run.
 
         Raises
         ------
@@ -73,7 +80,8 @@ class Plan:
                 file = next(cut, None) if cut is not None and segment.library else None
                 if file is None and cut is not None and segment.library:
                     raise ValueError("the part for the library is missing")
-                hosts.append(HostPart(placed.graph, segment, placed.exactness, file).open())
+                host = HostPart(placed.graph, segment, placed.exactness, file)
+                hosts.append(host.open() if opened else host)
         return cls(placed, segments, tuple(hosts))
 
 
@@ -180,12 +188,12 @@ class PlannedModel:
     def without_library(self) -> Self:
         """Return the same network as code runs it that has no library, still to be compiled.
 
-        The CPU then has what it must have alone. What it computes is not run here: operators that
-        only a library knows have no other kernel in Python.
+        The CPU then has what it must have alone. If it is run here, a library computes what only
+        that knows, between tensors of the file.
         """
         if not self.plan.placed.libraries:
             return self
-        planned = Plan.of(self._placed(strict=True, library=False))
+        planned = Plan.of(self._placed(strict=True, library=False), opened=False)
         return replace(self, compiled=(), planned=planned)
 
     def compile(

@@ -1,7 +1,6 @@
 """The folder of a network that C binds to shapes."""
 
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from rich import box
@@ -9,7 +8,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from tpulite.arch.memory import Window
-from tpulite.atomic import write_whole
 from tpulite.compiler.bind import RangeProgram
 from tpulite.export.c_text import Code, define, quoted
 from tpulite.export.ranges.most import image_bytes, most_commands, most_memory, up
@@ -17,6 +15,7 @@ from tpulite.export.ranges.operator_text import OperatorText
 from tpulite.export.ranges.operators import operator_text
 from tpulite.export.ranges.selector import EXTENTS, selector_text
 from tpulite.export.ranges.tensors import tensors_text
+from tpulite.export.written import write_files
 from tpulite.firmware import BIND, FOLDER, RUN
 
 __all__ = ["ExportedRange", "export_range"]
@@ -90,7 +89,9 @@ class ExportedRange:
         return table
 
     def files(self, name: str, folder: Path) -> tuple[Path, ...]:
-        """Write all sources, and return their paths.
+        """Write all sources, and return the paths of those written.
+
+        A ``main.c`` that was edited is kept.
 
         Parameters
         ----------
@@ -99,17 +100,16 @@ class ExportedRange:
         folder : Path
             Where to; it is made if it is not there.
         """
-        folder.mkdir(exist_ok=True)
-        texts = {f"{name}.h": self._header(name), f"{name}.c": self._source(name)}
+        texts: dict[str, str | bytes] = {
+            f"{name}.h": self._header(name),
+            f"{name}.c": self._source(name),
+        }
         texts |= {file: (FOLDER / file).read_text() for file in RUN}
         headers = (path.name for path in sorted(BIND.glob("*.h")))
         for file in (*headers, *_COMMON, f"{self.operator.function}.c"):
             texts[file] = (BIND / file).read_text()
-        main = (BIND / "bind_main.c.in").read_text()
-        texts["main.c"] = main.replace("@NAME@", name).replace("@UPPER@", name.upper())
-        for file, text in texts.items():
-            write_whole(folder / file, partial(Path.write_bytes, data=text.encode()))
-        return tuple(folder / file for file in texts)
+        words = {"NAME": name, "UPPER": name.upper()}
+        return write_files(folder, texts, BIND / "bind_main.c.in", words)
 
     def _header(self, name: str) -> str:
         upper, shapes = name.upper(), asdict(self.program.shapes)
