@@ -107,7 +107,7 @@ def test_our_own_networks_and_data_come_with_the_package(cache, tmp_path, monkey
     assert zoo.find_network("mlp_digits") == zoo.fetch("mlp_digits") == MLP_DIGITS
     Path("mlp_digits").mkdir()  # as an export may have made it
     assert zoo.find_network("mlp_digits") == MLP_DIGITS
-    with pytest.raises(ValueError, match=r"^mlp_digits comes with tpulite: name a"):
+    with pytest.raises(ValueError, match=r"^mlp_digits comes with tpulite: give a"):
         zoo.entry("mlp_digits")
     assert zoo.find_data("digits").name == "mlp_digits_test.npz"
     Path("digits").mkdir()
