@@ -7,6 +7,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from types import ModuleType
@@ -301,10 +302,11 @@ def isa_page() -> str:
         "## Configuration",
         "",
         "All parameters that hardware and software must agree on; `CONFIG_HASH` identifies them.",
+        "The hash leaves out fields that are `False`, and `memories` if it is `generic`.",
         "",
         *table(
             "field|default|meaning",
-            [(f"`{name}`", f"`{value}`", docs[name]) for name, value in config.as_dict().items()],
+            [(f"`{name}`", f"`{value}`", docs[name]) for name, value in asdict(config).items()],
         ),
     ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"

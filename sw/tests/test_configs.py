@@ -81,6 +81,7 @@ def test_sizes_can_be_others():
         ("5x5,ub_rows=64", "^5x5: no such configuration; choose from 4x4, "),
         ("4x4,ub_rows", "^'ub_rows' must be FIELD=VALUE; fields are ub_rows, ub_banks, "),
         ("4x4,array_size=8", "^array_size: no such field of a configuration"),
+        ("4x4,size=8", "^size: no such field of a configuration; choose from ub_rows, ub_banks, "),
         ("4x4,", "^'' must be FIELD=VALUE"),
         ("4x4,ub_rows=many", "^ub_rows must be an integer, not 'many'$"),
         ("4x4,ub_rows=64,ub_rows=128", "^ub_rows of configuration '.*' is given twice$"),

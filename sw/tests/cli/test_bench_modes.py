@@ -21,6 +21,7 @@ from tpulite.bench import (
 )
 from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, GOALS, standing
 from tpulite.bench.layers import LayersWorkload
+from tpulite.cli.bench_tables import peer_table
 from tpulite.compiler.options import Options
 from tpulite.golden.timing import predict_cycles
 from tpulite.report.traffic import dram_traffic
@@ -83,7 +84,9 @@ def test_targets_are_for_machines_with_a_clock_and_256_multipliers():
     late = standing(replace(record, cycles=16 * 1203, cycles_per_batch=1203.0))
     assert late is not None and not late.met
     assert standing(replace(record, cycles=None)) is None
-    assert standing(replace(record, array_size=8)) is None
+    small = replace(record, array_size=8)
+    assert standing(small) is None
+    assert peer_table([record]).row_count and not peer_table([small]).row_count
     assert standing(replace(record, workload="mlp")) is None
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -81,6 +82,8 @@ def test_info_of_a_configuration_names_its_part_and_its_fields(tpulite):
     code, out, _ = tpulite("info", "4x4,ub_rows=64")
     assert code == 0
     assert "\n  ub_rows: 64\n" in out and "LUT" not in out
+    names = [line.split(":")[0].strip() for line in out.splitlines()]
+    assert {field.name for field in fields(Config)} <= set(names)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_the_accuracy_of_a_data_set_counts(tpulite, tmp_path):
     (tmp_path / "b.json").write_text(json.dumps(record))
     assert tpulite(*words, "--data", "set.npz")[0] == 1
     code, _, err = tpulite(*words)
-    assert code == 2 and err.startswith("tpulite: b.json was measured with another data: sha256=")
+    assert code == 2 and err.startswith("tpulite: b.json: data differs: baseline sha256=")
 
 
 def test_the_table_fits_80_columns(check, monkeypatch):
@@ -120,9 +120,9 @@ def test_the_table_fits_80_columns(check, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--config", "8x8"), "base.json was measured with another config: name=16x16 hash=0x"),
-        (("--no-prefetch",), "base.json was measured with another options: effort=0, not "),
-        (("--exact", "tflm"), "base.json was measured with another numerics: "),
+        (("--config", "8x8"), "base.json: config differs: baseline name=16x16 hash=0x"),
+        (("--no-prefetch",), "base.json: options differ: baseline effort=0"),
+        (("--exact", "tflm"), "base.json: numerics differ: baseline "),
         (("--allow", "cycle=1"), "--allow: cycle: no such figure (did you mean cycles?)"),
         (("--allow", "cycles=-1"), "--allow: cycles=-1 must be as in cycles=1% or cycles=500"),
         (("--update", "--allow", "cycles=1"), "--update cannot be used with --allow"),
@@ -157,4 +157,4 @@ def test_what_cannot_be_compared_is_one_line(check, tmp_path, words, message):
 def test_another_network_is_refused(check):
     check()
     code, _, err = check(network=CNN_DIGITS)
-    assert code == 2 and err.startswith("tpulite: base.json was measured with another network: ")
+    assert code == 2 and err.startswith("tpulite: base.json: network differs: baseline ")

@@ -80,6 +80,7 @@ def test_compiling_what_does_not_run_on_the_machine_says_so_first(tpulite, tmp_p
     ]
     assert tpulite("run", "net.tpulite")[0] == 0
     assert "float network: tpulite quantize net.onnx" in tpulite("inspect", "net.onnx")[1]
+    assert "float network: tpulite quantize net.onnx" in tpulite("run", "net.onnx")[1]
 
 
 def test_a_call_of_another_subgraph_is_counted(tpulite, tmp_path):

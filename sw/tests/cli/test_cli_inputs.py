@@ -62,7 +62,7 @@ def test_floats_are_quantized_and_integers_must_fit(tpulite, digits):
     for name in ("float.npy", "wide.npy"):
         words = ("run", CNN_DIGITS, "--input", name, "--labels", "labels.npy")
         code, out, err = tpulite(*words, "--output", "y.npy")
-        assert (code, err) == (0, "") and f"{name}[3]\n  dense: int8 [1, 10]: " in out
+        assert (code, err) == (0, "") and f"{name}[3]\n  dense: int8 [1, 10], dequantized: " in out
         assert out.splitlines()[-1].startswith("accuracy: ")
         answers.append((out.splitlines()[0], np.load("y.npy")))
     assert answers[0][0].startswith("float.npy: float64 quantized as input 'image': int8, scale ")

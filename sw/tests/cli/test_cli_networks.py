@@ -200,6 +200,12 @@ def test_what_nobody_computes_is_listed_and_refused(tpulite, tmp_path):
         ((*RUN, "--labels", "negative.npy"), "negative.npy: labels must be from 0 to 9, not -1"),
         (("run", CNN_DIGITS, "--input", "text.npy"), "text.npy is not a .npy file"),
         (("run", CNN_DIGITS, "--input", "cut.npy"), "cut.npy is not a complete .npy file"),
+        (("run", CNN_DIGITS, "--input", "empty.npy"), "empty.npy: Input 'image' has no elements"),
+        (("run", CNN_DIGITS, "--output", "cut.npy/y"), "tpulite: cut.npy: Not a directory"),
+        (
+            ("info", CNN_DIGITS),
+            f"{CNN_DIGITS} is not compiled; if it is a network: tpu",
+        ),
         (("run", CNN_DIGITS, "--output", "none/y.npy"), "tpulite: none: No such file or directory"),
         (("run", CNN_DIGITS, "--json", "/dev/null"), "/dev/null is not a regular file"),
         (("run", CNN_DIGITS, "--json", "."), "tpulite: .: Is a directory"),
@@ -232,6 +238,7 @@ def test_bad_input_is_one_line_and_writes_nothing(tpulite, tmp_path, digits, wor
     np.save("images.npy", digits[0])
     np.save("few.npy", digits[1].labels[: COUNT - 1])
     np.save("negative.npy", np.append(digits[1].labels[: COUNT - 1].astype(int), -1))
+    np.save("empty.npy", np.zeros((0, 16, 16, 1)))
     (tmp_path / "text.npy").write_text("1, 2, 3\n")
     (tmp_path / "cut.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:200])
     if "net.tpulite" in words or "cut.tpulite" in words:
@@ -325,7 +332,10 @@ def test_it_is_told_if_nothing_ran_on_the_machine(tpulite, tmp_path):
     residual(tmp_path)
     code, out, _ = tpulite("run", "net.onnx", "--limit", 2)
     assert code == 0
-    assert out.splitlines()[-1] == "2 inputs on the CPU: nothing ran on golden"
+    assert out.splitlines()[-2:] == [
+        "2 inputs on the CPU: nothing runs on the machine",
+        "float network: tpulite quantize net.onnx --calibrate SAMPLES",
+    ]
 
 
 def test_graphs_of_the_package_are_networks():

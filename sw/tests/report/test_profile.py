@@ -1,6 +1,6 @@
 """Profiles: every cycle and every byte belongs to one layer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.program import LayerInfo, Program
 from tpulite.report.activity import engine_activity
 from tpulite.report.advice import advise
-from tpulite.report.profile import profile_model
+from tpulite.report.profile import LayerProfile, Profile, profile_model
 from tpulite.report.spending import Cause, spend_cycles
 from tpulite.report.traced_run import TracedRun
-from tpulite.report.traffic import dram_traffic
+from tpulite.report.traffic import Traffic, dram_traffic
 from tpulite.runtime.model import Model
 
 
@@ -118,6 +118,19 @@ def test_layers_sum_to_what_is_predicted(path, options, config):
     for layer in profile.layers:
         assert min(layer.spent.values(), default=1) > 0 and layer.utilization <= 1
         assert not layer.macs or layer.traffic.read_bytes >= COMMAND_BYTES
+
+
+def test_multipliers_that_wait_for_the_requantizer_are_not_called_full():
+    layer = LayerProfile("conv", "machine", {}, 256, 144, 16, 0.923, Traffic({}, {}, 0))
+    # 36 k-tiles of 4, the last of which takes four cycles a vector with a lane of four.
+    layer = replace(layer, spent={Cause.MULTIPLIERS: 256 * 4 * (35 + 4)})
+    profile = Profile("", "", Config(array_size=4, requant_lanes=1), 1, (layer,), ())
+    assert "92%" in advise(layer, profile) and "requant_lanes=4" in advise(layer, profile)
+    every = replace(profile, config=Config(array_size=4))
+    full = replace(layer, utilization=1.0, spent={Cause.MULTIPLIERS: 256 * 4 * 36})
+    assert advise(full, every).startswith("the multipliers are fully used; only fewer MACs")
+    waits = replace(full, utilization=0.9)
+    assert "fully used in these cycles" in advise(waits, every)
 
 
 def test_advice_follows_from_what_holds_a_layer_up():

@@ -47,7 +47,7 @@ def test_inputs_are_counted_along_the_first_axis(batch, rows, count):
         (np.zeros((1, 4), np.uint8), r"^Input 'x' must be int8, not uint8$"),
         (np.zeros((2, 5), np.int8), r"^Input 'x' must have shape \[n, 4\], not \[2, 5\]$"),
         (np.zeros(4, np.int8), r"^Input 'x' must have shape \[n, 4\], not \[4\]$"),
-        (np.zeros((0, 4), np.int8), r"^Input 'x' must have shape \[n, 4\], not \[0, 4\]$"),
+        (np.zeros((0, 4), np.int8), r"^Input 'x' has no elements: its shape is \[0, 4\]$"),
         ({"z": np.zeros((1, 4), np.int8)}, r"^Inputs must be \['x'\], not \['z'\]$"),
     ],
 )

@@ -58,7 +58,7 @@ def goal_table(records: Sequence[Record]) -> Table:
 
 
 def peer_table(records: Sequence[Record]) -> Table:
-    """Compare with other machines of as many multipliers, batch by batch."""
+    """Compare with other machines of as many multipliers, batch by batch; empty if none has."""
     table = Table(box=box.SIMPLE, title="all figures of other accelerators with 256 multipliers")
     for column in ("workload", "machine", "figure"):
         table.add_column(column, no_wrap=True)
@@ -67,6 +67,8 @@ def peer_table(records: Sequence[Record]) -> Table:
     for record in records:
         cycles = record.cycles_per_batch or record.cycles
         for peer in record.peers:
+            if peer["mac_per_cycle"] != record.array_size**2:
+                continue
             ours = "" if cycles is None else f"{cycles:,.0f}"
             table.add_row(record.workload, peer["peer"], peer["kind"], f"{peer['cycles']:,}", ours)
     return table

@@ -1,5 +1,6 @@
 """The commands ``info`` and ``disasm``: what files hold."""
 
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,10 +53,15 @@ def _programs(path: Path) -> tuple[Program, ...]:
         raise ValueError(f"{path}: no such file{which_file(path)}")
     if is_model_file(path):
         return load_model_file(path).programs
-    if path.suffix not in (".tpl", ".tpulite") and not holds("program", path):
+    if not _may_be_program(path):
         words = f"tpulite compile {path} -o {network_name(path)}.tpulite"
         raise ValueError(f"{path} is not a compiled network; compile it first: {words}")
     return (Program.load(path),)
+
+
+def _may_be_program(path: Path) -> bool:
+    """Tell whether a file is a program, or a damaged one by its name."""
+    return path.suffix in (".tpl", ".tpulite") or holds("program", path)
 
 
 def _command_lines(program: Program) -> list[str]:
@@ -113,13 +119,15 @@ def _machine(name: str) -> str:
     if size := SIZES.get(name):
         lines.append(f"  {size.line}")
         lines += [f"  {share:.0%} of its {what.upper()}" for what, share in size.shares.items()]
-    for field, value in named_config(name).as_dict().items():
-        lines.append(f"  {field}: {', '.join(value) if isinstance(value, list) else value}")
+    for field, value in asdict(named_config(name)).items():
+        lines.append(f"  {field}: {', '.join(value) if isinstance(value, tuple) else value}")
     return "\n".join(lines)
 
 
 def _contents(path: Path) -> str:
     if not is_model_file(path):
+        if not _may_be_program(path):
+            raise ValueError(f"{path} is not compiled; if it is a network: tpulite inspect {path}")
         return _details(Program.load(path))
     model = load_model_file(path)
     graph = model.graph

@@ -46,8 +46,7 @@ class _Output(click.Path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if path.exists() and not path.is_file():
             raise ValueError(f"{path} is not a regular file")
-        if not path.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+        _require_folder(path.parent)
         if not os.access(path.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
         return path
@@ -60,9 +59,15 @@ class _Folder(click.Path):
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if path.exists() and not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-        if not path.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+        _require_folder(path.parent)
         return path
+
+
+def _require_folder(path: Path) -> None:
+    """Refuse a folder to write to that is not there, or is not a folder."""
+    if not path.is_dir():
+        number = errno.ENOTDIR if path.exists() else errno.ENOENT
+        raise OSError(number, os.strerror(number), str(path))
 
 
 DATA = _Data(path_type=Path)

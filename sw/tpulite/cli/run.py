@@ -144,7 +144,8 @@ def run(  # noqa: PLR0913 - options of the command
         runner = Runner(model, device)
         runner.state.begin(inputs.states)
         results = _run_all(runner, inputs.values, count, reset)
-    report = RunReport(model, device, inputs.names[:count], results, classes, names, mhz, host_ms)
+    runs, origin = inputs.names[:count], "" if is_model_file(file) else str(file)
+    report = RunReport(model, device, runs, results, classes, names, mhz, host_ms, origin)
     if views:
         profile = report.profile or profile_model(model)
         shown = report.answered(inputs.values, "; ".join(inputs.remarks))

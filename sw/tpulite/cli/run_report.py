@@ -15,6 +15,7 @@ from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
 from tpulite.report.bounds import limit_cycles
 from tpulite.report.html import Answered
+from tpulite.report.network_facts import next_step
 from tpulite.report.profile import Profile, profile_runs
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
@@ -51,6 +52,8 @@ class RunReport:
         A clock to reckon with.
     host_ms : float, optional
         Milliseconds that the CPU takes for an inference.
+    file : str
+        The network's file, which quantize could take; empty if it is compiled.
     """
 
     model: Model
@@ -61,6 +64,7 @@ class RunReport:
     names: Sequence[str] = ()
     mhz: float | None = None
     host_ms: float | None = None
+    file: str = ""
 
     @cached_property
     def profile(self) -> Profile | None:
@@ -189,7 +193,9 @@ class RunReport:
             if self.mhz is not None:
                 lines.append(self._speed.time_words())
         else:
-            lines.append(f"{inputs} on the CPU: nothing ran on {self.device}")
+            lines.append(f"{inputs} on the CPU: nothing runs on the machine")
+            if self.file and (step := next_step(model.graph, self.file)):
+                lines.append(step)
         if self.accuracy is not None:
             lines.append(f"accuracy: {self.accuracy:.2%} of {inputs}")
         return lines

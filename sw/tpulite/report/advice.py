@@ -1,12 +1,13 @@
 """What would make a layer faster: it follows from what takes most of its cycles."""
 
+from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.report.profile import LayerProfile, Profile
 from tpulite.report.spending import Cause
 
 __all__ = ["advise", "advise_slowest"]
 
-_FULL = 0.9
+_FULL = 0.97
 """Share of the multipliers from which on a layer is said to fill them."""
 
 _ALWAYS = {
@@ -35,7 +36,7 @@ def advise(layer: LayerProfile, profile: Profile) -> str:
         return _of_dram(layer)
     size = profile.config.array_size
     if layer.bound == Cause.MULTIPLIERS:
-        return _of_multipliers(layer, size)
+        return _of_multipliers(layer, profile.config)
     if layer.bound == Cause.WEIGHTS:
         return (
             f"loading a weight tile takes {size} cycles, however few vectors use it; a larger "
@@ -63,13 +64,20 @@ def advise_slowest(profile: Profile) -> list[str]:
     return [f"{', '.join(layers)}: {advice}." for advice, layers in heads.items()]
 
 
-def _of_multipliers(layer: LayerProfile, size: int) -> str:
+def _of_multipliers(layer: LayerProfile, config: Config) -> str:
+    size, lanes = config.array_size, config.lanes
     used = layer.macs / (layer.spent[Cause.MULTIPLIERS] * size**2)
     if used >= _FULL:
-        return "the multipliers are fully used; only fewer MACs or a larger array help"
+        full = "fully used" if layer.utilization >= _FULL else "fully used in these cycles"
+        return f"the multipliers are {full}; only fewer MACs or a larger array help"
     text = f"only {used:.0%} of the multipliers have work in these cycles"
+    # The last k-tile of a command lasts as long as its results are requantized.
+    tiles = max(1, -(-layer.k // size))
+    drained = tiles / (tiles - 1 + size // lanes)
+    if drained < _FULL:
+        text += f"; more requantizer lanes (requant_lanes={size}) take results faster"
     columns = layer.n / (-(-layer.n // size) * size)
-    if used / columns < _FULL:
+    if used / (columns * drained) < _FULL:
         text += f"; input channels in multiples of {size}, and less padding, use more"
     return text + _rest(layer.n, size)
 

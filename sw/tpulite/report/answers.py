@@ -51,10 +51,18 @@ class Answer:
         flat = self.values.reshape(-1)
         if self.names:
             return [f"{flat[i]:8.4g}  {self.names[i]}" for i in self.top]
-        head = f"{self.tensor.name}: {self.tensor.dtype} {list(self.tensor.shape)}"
+        real = ", dequantized" * self._dequantized
+        head = f"{self.tensor.name}: {self.tensor.dtype} {list(self.tensor.shape)}{real}"
         if not flat.size:
             return [head]
         return [*self._class_words(), f"{head}{self._described(flat)}"]
+
+    @property
+    def _dequantized(self) -> bool:
+        """Whether the values are others than the integers of the tensor."""
+        q = self.tensor.quantization
+        integers = np.issubdtype(self.tensor.dtype, np.integer)
+        return integers and q is not None and bool(np.any(q.scale != 1) or np.any(q.zero_point))
 
     def _class_words(self) -> list[str]:
         """Return the class of each row, of which a file with a fixed batch has several."""

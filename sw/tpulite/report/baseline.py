@@ -239,8 +239,9 @@ def check_conditions(path: Path, then: Mapping[str, Any], now: Mapping[str, Any]
     """
     for name in dict.fromkeys((*then, *now)):
         if then.get(name) != now.get(name):
+            verb = "differ" if name.endswith("s") else "differs"
             raise ValueError(
-                f"{path} was measured with another {name}: {_short(then.get(name))}, not "
+                f"{path}: {name} {verb}: baseline {_short(then.get(name))}, now "
                 f"{_short(now.get(name))}; use the same, or write it again with --update"
             )
 

@@ -1,5 +1,6 @@
 """Inputs of networks: random ones for comparisons, and checks of those that users give."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -177,8 +178,12 @@ def _count(values: np.ndarray, tensor: Tensor) -> int:
     if not tensor.shape and values.ndim < 2 and values.size:
         return values.size
     batch = tensor.shape[0] if tensor.shape else 1
+    if not values.size and math.prod(tensor.shape[1:]):
+        raise ValueError(
+            f"Input {tensor.name!r} has no elements: its shape is {list(values.shape)}"
+        )
     fits = values.shape[1:] == tensor.shape[1:] and values.ndim == len(tensor.shape)
-    if not fits or not batch or values.shape[0] == 0 or values.shape[0] % batch:
+    if not fits or not batch or values.shape[0] % batch:
         shape = ", ".join(str(extent) for extent in tensor.shape[1:])
         multiple = "n" if batch == 1 else f"n * {batch}"
         raise ValueError(

@@ -43,19 +43,19 @@ def require_integers(node: Node, context: GraphContext) -> None:
     default = context.exactness == Exactness.ORT
     types = {context.tensor(name).dtype for name in (node.inputs[0], node.outputs[0])}
     keeps = default and "int8" in types and node.op != "transposed_conv"
-    hint = "; --exact ort-int8 computes it in integers" if keeps else ""
+    hint = "; --exact ort-int8 computes in integers" if keeps else ""
     if node.op not in _CHANNELS or "float32" in types:
-        raise UnsupportedError(f"ONNX Runtime computes it in float32{hint}")
+        raise UnsupportedError(f"ONNX Runtime computes in float32{hint}")
     weight, x = context.tensor(node.inputs[1]), context.quantized(node.inputs[0])
     axis = _CHANNELS[node.op]
     scales = weight_scales(weight, weight.shape[axis], axis=axis)
     all_scales = np.hstack([x.scale, context.quantized(node.outputs[0]).scale, scales])
     if np.any(np.frexp(all_scales)[0] != 0.5):
         raise UnsupportedError(
-            f"ONNX Runtime computes it in float32, and not all scales are powers of two{hint}"
+            f"ONNX Runtime computes in float32, and not all scales are powers of two{hint}"
         )
     bias = int(np.abs(bias_of(node, context).astype(np.int64)).max())
     if largest_sum(weight, x) + bias >= _EXACT:
         raise UnsupportedError(
-            f"ONNX Runtime computes it in float32, which cannot hold its sums{hint}"
+            f"ONNX Runtime computes in float32, which cannot hold the sums{hint}"
         )

@@ -21,6 +21,14 @@ def make_head(report: Report) -> Head:
         lines.append(f"cycles: {profile.device}")
     facts = {"speed": report.speed.line()} if profile.runs else {}
     facts |= {"configuration": _options(profile.config), **report.facts}
+    network = report.network
+    if network is not None:
+        macs = profile.batch * sum(box.macs for box in network.operators if box.where != "host")
+        if macs != profile.macs:
+            facts["MACs on the accelerator"] = (
+                f"{macs:,} by the network's operators, {profile.macs:,} as compiled: rewriting "
+                "removes channels without effect, or changes products"
+            )
     for number, sentence in enumerate(advise_slowest(profile), start=1):
         facts[f"advice {number}"] = sentence
     return Head(profile.network, report.command, lines, dict(_tiles(report)), facts)
@@ -30,8 +38,8 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the figures that matter, each behind what it is."""
     profile, speed = report.profile, report.speed
     if profile.runs:
-        each = "an inference" if profile.batch == 1 else f"a batch of {profile.batch}"
-        yield f"cycles {each}", f"{speed.cycles:,}"
+        each = "inference" if profile.batch == 1 else f"batch of {profile.batch}"
+        yield f"cycles per {each}", f"{speed.cycles:,}"
         if speed.milliseconds is not None:
             yield f"ms on the accelerator at {speed.mhz:g} MHz", f"{speed.milliseconds:,.3g}"
         if speed.cpu_ms is not None:
@@ -39,7 +47,7 @@ def _tiles(report: Report) -> Iterator[tuple[str, str]]:
         if speed.inputs_per_second is not None:
             yield "inferences/s", f"{speed.inputs_per_second:,.0f}"
         yield "utilization of the multipliers", f"{profile.utilization:.1%}"
-        yield "MACs on the accelerator", f"{profile.macs:,}"
+        yield "MACs on the accelerator, as compiled", f"{profile.macs:,}"
         traffic = [layer.traffic for layer in profile.layers]
         moved = sum(x.read_bytes + x.written_bytes for x in traffic)
         small = moved < 1 << 20

@@ -54,9 +54,9 @@ def _layers(report: Report) -> Iterator[Section]:
         )
     yield Section(
         "Layers",
-        "In the order of execution; every cycle counts once. Hidden layers work only while others "
-        "do; start and end are before the first and after the last command. The time of operators "
-        "on the CPU is not simulated.",
+        "In the order of execution; every cycle counts once. Hidden layers run in parallel with "
+        "other layers, which have the cycles; start and end are before the first and after the "
+        "last command. The time of operators on the CPU is not simulated.",
         [("table", make_layer_table(profile, network))],
     )
 
