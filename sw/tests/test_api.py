@@ -47,7 +47,7 @@ def test_comparison_finds_what_differs():
 
 def test_texts_are_short():
     assert repr(tpulite.load(CNN_DIGITS)) == (
-        "<Model cnn_digits: 7 operators, 0 of them on the host, 397,952 MACs, as litert-ref>"
+        "<Model cnn_digits: 7 operators, 0 on the CPU, 397,952 MACs, numerics litert-ref>"
     )
     assert repr(tpulite.run(CNN_DIGITS)) == "<ModelResults 'dense': int8[1, 10]>"
     profile = tpulite.profile(CNN_DIGITS)
