@@ -145,7 +145,7 @@ def test_products_of_int8_are_integers_by_a_name_of_its_own(draw):
     data = net.b.build(draw(net))
     model = Model.load(load_onnx(data, "net"))
     reasons = {each.reason for each in model.summary() if each.macs and each.where == "host"}
-    assert reasons and all("--exact ort-int8 computes integers" in reason for reason in reasons)
+    assert reasons and all("--exact ort-int8 computes in integers" in reason for reason in reasons)
     model = Model.load(load_onnx(data, "net"), exact="ort-int8")
     assert model.macs > 0 and model.host_macs == 0
 

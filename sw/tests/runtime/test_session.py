@@ -94,7 +94,7 @@ def test_other_machines_are_refused(program):
         Session(program, GoldenDevice(Config(array_size=8)))
     assert str(error.value) == (
         f"the program is compiled for the configuration with hash {CONFIG.hash:#010x}, "
-        f"the device has {Config(array_size=8).hash:#010x}"
+        f"and the device has {Config(array_size=8).hash:#010x}"
     )
 
 

@@ -103,7 +103,7 @@ def test_all_tensors_of_a_frame_are_the_definitions():
 
 def test_a_batch_of_frames_is_refused():
     file = load_tflite(STREAMS["wake_word"](), "net")
-    message = r"^net keeps states .*: a run takes one input, and --batch must be 1, not 4$"
+    message = r"^net keeps states between runs: --batch must be 1, not 4$"
     with pytest.raises(ValueError, match=message):
         Model.load(file, options=Options(batch=4))
 

@@ -32,6 +32,7 @@ COMPILER = (
     "golden",
     "graph",
     "layout",
+    "near.py",
     "needs.py",
     "program.py",
     "tensor_spec.py",
