@@ -3,19 +3,15 @@
 A page has one folder, empty at its first example, in which all of its examples run.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from recorded import ROOT, read_commands
+from recorded import ROOT, read_commands, terminal
 
 __all__ = ["Page", "files", "picture", "python", "recorded", "show"]
-
-WIDTH = 80
-"""Columns of the terminal."""
 
 
 class Page:
@@ -131,12 +127,11 @@ def recorded(name: str, first: str = "", last: str = "") -> None:
 
 
 def _output(command: list[str], code: int) -> str:
-    """Run a command in the page's folder, in a terminal of :data:`WIDTH` columns."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    """Run a command in the page's folder, in a terminal of 80 columns."""
     done = subprocess.run(
         command,
         cwd=Page.now().folder,
-        env=os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "PATH": path},
+        env=terminal(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -12,6 +12,7 @@ from enum import IntEnum, IntFlag
 from pathlib import Path
 from types import ModuleType
 
+from generated import write_or_compare
 from tpulite.arch import effects, isa, memory, registers, timing
 from tpulite.arch.bitfield import Field, Layout
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, RECORD_BYTES, Config
@@ -394,20 +395,13 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=ROOT, help="root of the tree to write to")
     options = parser.parse_args()
 
-    stale = 0
-    for name, text in (
-        ("docs/isa.md", isa_page()),
-        ("sw/tpulite/firmware/tpulite_regs.h", c_header()),
-        ("sw/tpulite/firmware/bind/tpulite_fields.h", c_fields()),
-    ):
-        path: Path = options.root / name
-        if not options.check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"{name} is not what tpulite.arch says now: run `make docs` and commit it")
-            stale = 1
-    return stale
+    files = {
+        "docs/isa.md": isa_page(),
+        "sw/tpulite/firmware/tpulite_regs.h": c_header(),
+        "sw/tpulite/firmware/bind/tpulite_fields.h": c_fields(),
+    }
+    source = "what tpulite.arch says"
+    return write_or_compare(options.root, files, check=options.check, source=source)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from generated import write_or_compare
 from learn.conv_scene import conv_scenes
 from learn.depthwise_scene import depthwise_scenes
 from learn.drawing import Scene
@@ -48,15 +49,8 @@ def main() -> int:
     options = parser.parse_args()
     folder: Path = options.root / "docs/learn"
     style = (folder / "drawing.css").read_text(encoding="utf-8")
-    stale = 0
-    for name, text in files(style).items():
-        path = folder / name
-        if not options.check:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"docs/learn/{name} is not what the RTL does now: run `make docs` and commit it")
-            stale = 1
-    return stale
+    made = {f"docs/learn/{name}": text for name, text in files(style).items()}
+    return write_or_compare(options.root, made, check=options.check, source="what the RTL does")
 
 
 if __name__ == "__main__":

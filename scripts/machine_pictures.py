@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from generated import write_or_compare
 from tpulite.arch.config import BEAT_BYTES, Config
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
 CONFIG = Config()
 N = CONFIG.array_size
 
@@ -184,16 +185,9 @@ def main() -> int:
     """Write the figures, or compare them with those that are there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only compare")
-    check = parser.parse_args().check
-    stale = 0
-    for name, draw in FIGURES.items():
-        path, text = DOCS / name, draw().svg()
-        if not check:
-            path.write_text(text)
-        elif path.read_text() != text:
-            print(f"docs/{name} is not what scripts/machine_pictures.py draws now: run `make docs`")
-            stale = 1
-    return stale
+    files = {f"docs/{name}": draw().svg() for name, draw in FIGURES.items()}
+    source = "what scripts/machine_pictures.py draws"
+    return write_or_compare(ROOT, files, check=parser.parse_args().check, source=source)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from generated import write_or_compare
 from tpulite_testing.operators.conditions import Conditions
 from tpulite_testing.operators.page import page
 from tpulite_testing.operators.probe import Probe
@@ -21,14 +22,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if stale")
     parser.add_argument("--root", type=Path, default=ROOT, help="root of the tree to write to")
     options = parser.parse_args()
-    text, path = page(Probe(), Conditions()), options.root / NAME
-    if not options.check:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        print(f"{NAME} is not what the code says now: run `make docs` and commit it")
-        return 1
-    return 0
+    files = {NAME: page(Probe(), Conditions())}
+    return write_or_compare(options.root, files, check=options.check, source="what the code says")
 
 
 if __name__ == "__main__":

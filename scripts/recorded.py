@@ -57,7 +57,6 @@ class Recorded:
         RuntimeError
             If it fails.
         """
-        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         with tempfile.TemporaryDirectory() as folder:
             for file in ROOT.glob(self.files) if self.files else ():
                 shutil.copy(file, folder)
@@ -65,7 +64,7 @@ class Recorded:
                 self.command,
                 shell=True,
                 cwd=ROOT if self.command.startswith(("make ", "python scripts/")) else folder,
-                env=os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "PATH": path},
+                env=terminal(),
                 capture_output=True,
                 text=True,
                 check=False,
@@ -73,6 +72,12 @@ class Recorded:
         if done.returncode:
             raise RuntimeError(f"{self.command} ended with {done.returncode}:\n{done.stderr}")
         return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines())
+
+
+def terminal() -> dict[str, str]:
+    """Return the environment of a command: :data:`WIDTH` columns, no color, this Python first."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    return os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "PATH": path}
 
 
 def read_commands() -> dict[str, Recorded]:

@@ -13,7 +13,15 @@ from tpulite.atomic import write_whole
 from tpulite.cli.answering import Answering, Images, image_options
 from tpulite.cli.check_conditions import Conditions
 from tpulite.cli.check_report import compared_table, figures_table, verdict_lines
-from tpulite.cli.common import is_stdout, json_option, refuse_given, save_json, say
+from tpulite.cli.common import (
+    MODEL,
+    cycle_source_option,
+    is_stdout,
+    json_option,
+    refuse_given,
+    save_json,
+    say,
+)
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.help import Topic, command, option
 from tpulite.cli.options import Choices, compiler_options
@@ -32,14 +40,10 @@ from tpulite.report.baseline import (
 )
 from tpulite.report.junit import write_junit
 from tpulite.report.profile import profile_model
-from tpulite.runtime.device import require_device
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 
 __all__ = ["check"]
-
-_MODEL = "model"
-"""The device that is none: cycles are the cycle model's."""
 
 
 class _Allowance(click.ParamType):
@@ -54,12 +58,6 @@ class _Allowance(click.ParamType):
             return read_allowance(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-def _device(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    if name != _MODEL:
-        require_device(name)
-    return name
 
 
 @command(first=("--baseline", "--update", "--allow", "--data", "--device", "--junit"))
@@ -84,14 +82,7 @@ def _device(context: click.Context, parameter: click.Parameter, name: str) -> st
     help="Accept a result that is worse by this much: cycles=1%, dram_bytes=4096, accuracy=0.5%.",
 )
 @image_options(required=False)
-@option(
-    "--device",
-    group=Topic.MACHINE,
-    default=_MODEL,
-    show_default=True,
-    callback=_device,
-    help="Source of the cycles: the cycle model, or a device that counts them (rtl).",
-)
+@cycle_source_option
 @option(
     "--junit", group=Topic.OUTPUT, type=OUTPUT, help="Write the results to this file as JUnit XML."
 )
@@ -165,7 +156,7 @@ def _figures(
     figures: dict[str, float] = {"cycles": 0, "dram_bytes": 0}
     figures |= {"cpu_macs": model.host_macs, "buffer_peak_rows": 0}
     if model.programs:
-        report = report_programs(model.steady_programs, cycles=device == _MODEL)
+        report = report_programs(model.steady_programs, cycles=device == MODEL)
         cycles = report.cycles
         figures["cycles"] = profile_model(model, device).cycles if cycles is None else cycles
         figures["dram_bytes"] = report.read_bytes + report.written_bytes

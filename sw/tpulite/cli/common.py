@@ -31,8 +31,10 @@ from tpulite.configs import CONFIGS
 from tpulite.runtime.device import require_device
 
 __all__ = [
+    "MODEL",
     "config_option",
     "csv_option",
+    "cycle_source_option",
     "device_option",
     "host_ms_option",
     "is_stdout",
@@ -139,6 +141,26 @@ def device_option(default: str) -> Callable[[Command], Command]:
         callback=check,
         help="Device to run on; tpulite info lists devices.",
     )
+
+
+MODEL = "model"
+"""The device that is none: cycles are those of the cycle model."""
+
+
+def _cycle_source(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    if name != MODEL:
+        require_device(name)
+    return name
+
+
+cycle_source_option = option(
+    "--device",
+    group=Topic.MACHINE,
+    default=MODEL,
+    show_default=True,
+    callback=_cycle_source,
+    help="Source of the cycles: the cycle model, or a device that counts them (rtl).",
+)
 
 
 def load_array(path: Path) -> np.ndarray:

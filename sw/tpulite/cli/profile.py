@@ -6,7 +6,9 @@ import click
 from rich.console import Console
 
 from tpulite.cli.common import (
+    MODEL,
     csv_option,
+    cycle_source_option,
     host_ms_option,
     is_stdout,
     json_option,
@@ -17,7 +19,7 @@ from tpulite.cli.common import (
     seed_option,
 )
 from tpulite.cli.compiling import compile_model
-from tpulite.cli.help import Topic, command, option
+from tpulite.cli.help import command
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.program import refuse_networks_options
@@ -31,30 +33,13 @@ from tpulite.report.profile import Profile, profile_model, profile_run
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import CYCLE_MODEL, trace_program
-from tpulite.runtime.device import require_device
 
 __all__ = ["profile"]
-
-_MODEL = "model"
-
-
-def _device(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    if name == _MODEL:
-        return CYCLE_MODEL
-    require_device(name)
-    return name
 
 
 @command(first=("--device", "--config", "--mhz", "--html", "--trace", "--json"))
 @click.argument("network", type=NETWORK)
-@option(
-    "--device",
-    group=Topic.MACHINE,
-    default=_MODEL,
-    show_default=True,
-    callback=_device,
-    help="Source of the cycles: the cycle model, or a device that counts them (rtl).",
-)
+@cycle_source_option
 @mhz_option
 @host_ms_option
 @seed_option
@@ -82,6 +67,7 @@ def profile(  # noqa: PLR0913 - options of the command
     """
     if is_stdout(json_path) and is_stdout(csv_path):
         raise click.UsageError("--json - and --csv - cannot be used together.")
+    device = CYCLE_MODEL if device == MODEL else device
     if is_program_file(network):
         refuse_networks_options(network, reading, choices, {"--host-ms": host_ms})
         run = trace_program(Program.load(network), device, seed=seed)
