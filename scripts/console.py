@@ -127,7 +127,10 @@ def recorded(name: str, first: str = "", last: str = "") -> None:
 
 
 def _output(command: list[str], code: int) -> str:
-    """Run a command in the page's folder, in a terminal of 80 columns."""
+    """Run a command in the page's folder, in a terminal of 80 columns.
+
+    Whether it builds a simulator depends on what ran before, so that line is left out.
+    """
     done = subprocess.run(
         command,
         cwd=Page.now().folder,
@@ -139,7 +142,8 @@ def _output(command: list[str], code: int) -> str:
     )
     if done.returncode != code:
         raise RuntimeError(f"{command[-1]} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
+    lines = done.stdout.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("Building the simulator of "))
 
 
 def _print_block(language: str, text: str) -> None:

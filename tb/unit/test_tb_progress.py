@@ -1,6 +1,7 @@
-"""Progress of builds: how many files there are, and who waits for whom."""
+"""Progress of builds: how many files there are, and what is shown of a wait."""
 
 import multiprocessing
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def _build_slowly(started, go) -> None:
     build_once("slow", ["x"], build)
 
 
-def test_who_waits_for_another_build_says_so(
+def test_a_wait_for_another_build_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setenv("TPULITE_BUILD", str(tmp_path))
@@ -52,8 +53,14 @@ def test_who_waits_for_another_build_says_so(
     other = context.Process(target=_build_slowly, args=(started, go))
     other.start()
     assert started.wait(60)
-    # The line is written before the wait, so whoever writes it may let the other one go.
-    monkeypatch.setattr("tpulite_rtl.verilated.toolchain.tell", lambda x: (print(x), go.set()))
+
+    # The text is shown before the wait, so whoever shows it may let the other one go.
+    def show(text: str) -> AbstractContextManager[None]:
+        print(text)
+        go.set()
+        return nullcontext()
+
+    monkeypatch.setattr("tpulite_rtl.verilated.toolchain.show_step", show)
     folder = build_once("slow", ["x"], lambda folder: pytest.fail("it is built twice"))
     other.join()
     assert (folder / "made").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tpulite.cache import cache_home
 from tpulite.needs import BUILD_TOOLS
-from tpulite_rtl.verilated.progress import tell
+from tpulite_rtl.verilated.progress import show_step
 
 __all__ = ["build_once", "build_root", "require_tools", "verilator_environment"]
 
@@ -110,8 +110,8 @@ def _locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell(f"Waiting for another process that builds {path.with_suffix('')}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            with show_step(f"Waiting for another process that builds {path.with_suffix('')}"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield  # closing the file releases the lock
 
 
