@@ -5,7 +5,8 @@ installed. It trains a small classifier of the handwritten digits that come with
 
 - ``digits_float.onnx``, for ``tpulite quantize``,
 - ``digits_pt2e.onnx``, int8 already,
-- ``samples.npy`` and ``held_out.npy``: images to calibrate with, and others to run.
+- ``samples.npy``: images to calibrate with,
+- ``held_out_torch.npz``: images that it has not seen and their classes, for ``tpulite evaluate``.
 """
 
 # pyright: reportMissingImports=false, reportMissingModuleSource=false
@@ -91,8 +92,7 @@ def main() -> None:
         right = (logits.argmax(1) == y[TRAINING:]).double().mean()
         print(f"digits_{name}.onnx: {right:.1%} of {len(held_out)} held-out digits are right")
     np.save("samples.npy", samples.numpy())
-    np.save("held_out.npy", held_out.numpy())
-    np.savetxt("labels.txt", y[TRAINING:].numpy(), fmt="%d")
+    np.savez_compressed("held_out_torch.npz", x=held_out.numpy(), y=y[TRAINING:].numpy())
 
 
 if __name__ == "__main__":

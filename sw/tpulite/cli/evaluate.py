@@ -57,6 +57,9 @@ def evaluate(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Run a network on a data set: accuracy, and a confusion matrix.
 
+    Pixels are scaled to the full range of the input. If the network was trained on another range,
+    accuracy is low without --pixels.
+
     Results are cached: an interrupted run resumes. With --oracle the numerics are by default those
     of that library. The exit code is 1 if an output differs from the library's, or if images have
     no result.

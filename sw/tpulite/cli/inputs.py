@@ -70,7 +70,8 @@ pixels_option = option(
     group=Topic.INPUT,
     type=PIXELS,
     metavar="LOW:HIGH",
-    help="Input range that pixel values are scaled to.  [default: the input's full range]",
+    help="Range of the training, such as -1:1, to which pixels are scaled.  [default: the "
+    "input's full range]",
 )
 
 

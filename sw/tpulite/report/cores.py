@@ -50,8 +50,9 @@ class CoresReport:
 
     def line(self) -> str:
         """Return the cycles of all cores together and of one alone, in a line."""
+        cores = "1 core" if len(self.cores) == 1 else f"{len(self.cores)} cores"
         return (
-            f"{len(self.cores)} cores: {max(self.each):,} cycles; one core: {self.of_one:,}; "
+            f"{cores}: {max(self.each):,} cycles; one core: {self.of_one:,}; "
             f"speedup {self.speedup:.2f}"
         )
 
