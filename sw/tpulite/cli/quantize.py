@@ -237,7 +237,7 @@ def _table(quality: Quality) -> Table:
     table = Table(title="largest losses", box=box.SIMPLE)
     table.add_column("tensor")
     table.add_column("operator", no_wrap=True)
-    for column in ("dB lost", "signal/noise dB", "largest error", "range"):
+    for column in ("dB lost", "SNR dB", "largest error", "range"):
         table.add_column(column, justify="right")
     for each in quality.worst[:_SHOWN]:
         table.add_row(
