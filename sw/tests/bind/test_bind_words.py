@@ -3,8 +3,8 @@ import pytest
 
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, Command, Opcode
-from tpulite.compiler.bind.words import commands as batch
-from tpulite.compiler.bind.words import encode
+from tpulite.compiler.operators.words import commands as batch
+from tpulite.compiler.operators.words import encode
 
 
 def legal(rng, field, count: int) -> np.ndarray:

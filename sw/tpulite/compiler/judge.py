@@ -12,6 +12,7 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.known import Known
 from tpulite.compiler.limits import Limits
 from tpulite.compiler.lower.tile_groups import tile_groups
+from tpulite.compiler.lower.tiles import TilePlan
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement, place_activations
@@ -35,13 +36,13 @@ class Plans:
 
     Parameters
     ----------
-    convs : mapping of int to ConvPlan
+    convs : mapping of int to ConvPlan or TilePlan
         By layer, how it is cut; layers that are not here cut themselves.
     lead : int
         Loads that go ahead of a command, beyond those that it needs.
     """
 
-    convs: Mapping[int, ConvPlan] = field(default_factory=dict)
+    convs: Mapping[int, ConvPlan | TilePlan] = field(default_factory=dict)
     lead: int = LEAD
 
     @property
@@ -99,11 +100,18 @@ class Judge:
         commands = self._commands(groups, placement, plans)
         if isinstance(commands, int):
             return math.inf, commands
-        cycles = predict_cycles(commands, self.config)
-        moved = traffic(commands, self.config)
+        return self.cost_of(commands), len(commands)
+
+    def cost_of(self, commands: tuple[Command, ...]) -> float:
+        """Return what :meth:`cost` is of a program."""
+        cycles, moved = self.cycles(commands), traffic(commands, self.config)
         if self.options.optimize == "memory":
-            return (moved << _SECOND) + cycles, len(commands)
-        return cycles + moved / (1 << _SECOND), len(commands)
+            return (moved << _SECOND) + cycles
+        return cycles + moved / (1 << _SECOND)
+
+    def cycles(self, commands: tuple[Command, ...]) -> int:
+        """Return the cycles of a program."""
+        return predict_cycles(commands, self.config)
 
     def idle(self, groups: tuple[Group, ...], placement: Placement, plans: Plans) -> int:
         """Return the cycles in which the busiest engine waits; 0 if something does not fit."""

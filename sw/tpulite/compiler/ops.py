@@ -80,6 +80,8 @@ class Op:
         Whether it loads what earlier commands store: it stays behind all that store to its bytes.
     slice : int
         Which slice of its group it is for.
+    stays : bool
+        Whether nothing goes ahead of the command before it: it is a LOAD to rows just read.
     """
 
     opcode: Opcode
@@ -89,6 +91,7 @@ class Op:
     reserve: tuple[Buffer, ...] = ()
     barrier: bool = False
     slice: int = 0
+    stays: bool = False
 
 
 @dataclass(frozen=True)

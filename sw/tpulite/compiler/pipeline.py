@@ -22,6 +22,7 @@ from tpulite.compiler.planning import choose_groups, choose_plans
 from tpulite.compiler.rewrite.stack import unstack_tensors
 from tpulite.compiler.rewritten import Rewritten, rewrite_network
 from tpulite.compiler.schedule.online import Shortage
+from tpulite.compiler.tile_choice import choose_tiles
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import LayerGraph
@@ -224,6 +225,7 @@ def _compile(
             break
         limits = attempt.harder(made.places, groups, plans)
     groups, plans = choose_groups(judge, groups, made.placement, plans, len(made.tiling.ops))
+    groups, plans = choose_tiles(judge, attempt, groups, plans)
     program = attempt.program(groups, plans)
     made = attempt.fitted(groups, plans)
     if watch.dump is not None:

@@ -3,7 +3,7 @@
 from tpulite.arch.config import Config
 from tpulite.arch.isa import LOAD, RAW_ROWS, VECTOR
 from tpulite.compiler.bind.network import Network, Node
-from tpulite.compiler.bind.shapes import ShapeRange, interval
+from tpulite.compiler.operators.shapes import ShapeRange, interval
 from tpulite.graph.layers import Affine, Conv, Depthwise
 
 __all__ = ["check_channels", "check_covering", "check_windows"]

@@ -11,9 +11,9 @@ from tpulite.compiler.bind.checks import check_channels, check_covering, check_w
 from tpulite.compiler.bind.empty import bind_empty, empty_extents, plan_empty, total_strategies
 from tpulite.compiler.bind.network import Network, compile_nodes
 from tpulite.compiler.bind.network_plan import NetworkPlan
-from tpulite.compiler.bind.operator import Operator
-from tpulite.compiler.bind.shapes import Shape, ShapeRange, interval
 from tpulite.compiler.bind.site import bind_network, plan_network
+from tpulite.compiler.operators.operator import Operator
+from tpulite.compiler.operators.shapes import Shape, ShapeRange, interval
 from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.graph.layers import LayerGraph

@@ -9,7 +9,7 @@ import numpy as np
 
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
-from tpulite.compiler.bind.shapes import Shape, ShapeRange
+from tpulite.compiler.operators.shapes import Shape, ShapeRange
 from tpulite.compiler.plan.closed_forms import cuts
 from tpulite.graph.layers import Affine, Conv, Depthwise, LayerGraph
 

@@ -8,9 +8,9 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.network_plan import NetworkPlan
-from tpulite.compiler.bind.operator import Operator, tensor_spec
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.words import END_WORD
+from tpulite.compiler.operators.operator import Operator, tensor_spec
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.words import END_WORD
 from tpulite.compiler.plan.closed_forms import Number, both, most
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.counted import counted

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tpulite.arch.isa import Engine
-from tpulite.compiler.bind.steps import Indices, Maker, Needs, Step
 from tpulite.compiler.bind.tokens import Tokens, Written, growth
-from tpulite.compiler.bind.words import END_WORD, PREFETCH, SIGNAL, WAIT, Words, encode
+from tpulite.compiler.operators.steps import Indices, Maker, Needs, Step
+from tpulite.compiler.operators.words import END_WORD, PREFETCH, SIGNAL, WAIT, Words, encode
 
 __all__ = ["Linked", "Uses", "link"]
 

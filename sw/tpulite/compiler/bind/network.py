@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.compiler.bind.conv import Convolution
-from tpulite.compiler.bind.depthwise import DepthwiseFilter
 from tpulite.compiler.bind.join import find_parts
 from tpulite.compiler.bind.normalize import normalize
-from tpulite.compiler.bind.operator import Operator
-from tpulite.compiler.bind.pointwise import Pointwise
-from tpulite.compiler.bind.pool import Pooling
-from tpulite.compiler.bind.shapes import ShapeRange
-from tpulite.compiler.bind.steps import Maker
+from tpulite.compiler.operators.conv import Convolution
+from tpulite.compiler.operators.depthwise import DepthwiseFilter
+from tpulite.compiler.operators.operator import Operator
+from tpulite.compiler.operators.pointwise import Pointwise
+from tpulite.compiler.operators.pool import Pooling
+from tpulite.compiler.operators.shapes import ShapeRange
+from tpulite.compiler.operators.steps import Maker
 from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.graph.layers import (

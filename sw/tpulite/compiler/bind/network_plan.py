@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tpulite.compiler.bind.network import Node
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.tiling import Tiling
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.tiling import Tiling
 from tpulite.compiler.plan.strategy import Room, Strategy
 
 __all__ = ["LayerPlan", "NetworkPlan"]

@@ -12,7 +12,9 @@ from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.link import Linked, Uses, link
 from tpulite.compiler.bind.network import Network, Node
 from tpulite.compiler.bind.network_plan import LayerPlan, NetworkPlan
-from tpulite.compiler.bind.operator import (
+from tpulite.compiler.bind.residency import ResidentCandidate, place_tensors
+from tpulite.compiler.bind.sizes import Sizes
+from tpulite.compiler.operators.operator import (
     Constants,
     Operator,
     Place,
@@ -21,11 +23,9 @@ from tpulite.compiler.bind.operator import (
     Task,
     begin_parts,
 )
-from tpulite.compiler.bind.residency import ResidentCandidate, place_tensors
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.sizes import Sizes
-from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.transfer import DramTensor
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.steps import Step
+from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.plan.strategy import Room, Strategy, choose
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.program import LayerInfo, TensorSpec

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.isa import TOKEN_MAX
-from tpulite.compiler.bind.steps import Indices, Needs, Step
+from tpulite.compiler.operators.steps import Indices, Needs, Step
 from tpulite.compiler.plan.segments import FAR
 
 __all__ = ["Tokens", "Written", "growth"]

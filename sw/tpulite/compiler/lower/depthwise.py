@@ -9,11 +9,12 @@ from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.conv.weights import Drained, folded_bias
+from tpulite.compiler.lower.conv.weights import Drained
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.window import read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
+from tpulite.compiler.place.requantizations import folded_bias
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.depthwise_plan import DepthwisePlan
 from tpulite.compiler.plan.depthwise_rows import DepthwisePhase, DepthwiseRows

@@ -16,6 +16,7 @@ from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.lowerings import lowering_of
 from tpulite.compiler.lower.rearrange import same_pixels
 from tpulite.compiler.lower.slicing import SlicedGroup
+from tpulite.compiler.lower.tiles import TiledLayer, TilePlan
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import Constant, ConstantPool
@@ -38,7 +39,7 @@ def tile_groups(  # noqa: PLR0913 - what earlier stages have found
     options: Options,
     *,
     shares: Mapping[int, float] = MappingProxyType({}),
-    plans: Mapping[int, ConvPlan] = MappingProxyType({}),
+    plans: Mapping[int, ConvPlan | TilePlan] = MappingProxyType({}),
 ) -> Tiling:
     """Return the commands of a network in an order in which they could run one after the other.
 
@@ -58,7 +59,7 @@ def tile_groups(  # noqa: PLR0913 - what earlier stages have found
         Choices of the compilation.
     shares : mapping of int to float
         By layer, part of their usual size that the strips of a layer alone may have.
-    plans : mapping of int to ConvPlan
+    plans : mapping of int to ConvPlan or TilePlan
         How layers alone are cut that do not cut themselves.
 
     Raises
@@ -84,7 +85,7 @@ class Tiler:
     config: Config
     options: Options
     shares: Mapping[int, float]
-    plans: Mapping[int, ConvPlan] = field(default_factory=dict)
+    plans: Mapping[int, ConvPlan | TilePlan] = field(default_factory=dict)
     stores: dict[str, Store] = field(init=False)
     channels: dict[str, int] = field(init=False)
 
@@ -188,6 +189,9 @@ class Tiler:
     ) -> Iterator[Op]:
         (index,) = group.layers
         layer = layer or self.layers.layers[index]
+        if isinstance(tiles := self.plans.get(index), TilePlan):
+            yield from self._tiled(layer, index, stores).ops(tiles)
+            return
         context = self._context(layer, index, group, stores, constants)
         plan = self._plan(layer, context)
         if isinstance(plan, DepthwiseRows) and plan.by_block:
@@ -197,6 +201,14 @@ class Tiler:
             return
         _, lowering = self._lower(layer, index, group, stores, constants, plan)
         yield from lowering.alone(again=again)
+
+    def _tiled(self, layer: Layer, index: int, stores: Mapping[str, Store]) -> TiledLayer:
+        """Return a layer that has been planned as tiles."""
+        pair = stores[layer.inputs[0]], stores[layer.output]
+        channels = self.channels[layer.inputs[0]]
+        tiled = TiledLayer.of(layer, index, pair, channels, self.pool, read=False)
+        assert tiled is not None
+        return tiled
 
     def _parts(self, group: Group, stores: Mapping[str, Store]) -> Iterator[Op]:
         """Yield the commands of a layer part by part, each with constants of its own."""
@@ -264,9 +276,9 @@ class Tiler:
         names = (*layer.inputs, layer.output)
         placed = [context.stores[name].placed for name in names]
         channels = [self.channels[name] for name in names]
-        return self.plans.get(context.index) or plan_layer(
-            layer, placed[:-1], placed[-1], context.space, channels
-        )
+        known = self.plans.get(context.index)
+        assert not isinstance(known, TilePlan)
+        return known or plan_layer(layer, placed[:-1], placed[-1], context.space, channels)
 
     def _context(
         self,

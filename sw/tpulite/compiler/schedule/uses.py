@@ -33,7 +33,8 @@ class Uses:
     ending : dict of int to list of Buffer
         At each time, what nothing needs later.
     after : dict of int to int
-        For LOADs of what is stored earlier, the time of the last such STORE.
+        For LOADs that stay behind a command, the time of the last one: it stores what they load,
+        or frees its place.
     joined : dict of Buffer to Buffer
         What is made in place.
     """
@@ -42,6 +43,7 @@ class Uses:
         ops = tiling.ops
         self.joined = joined = join_in_place(ops)
         self.after = stores_before(ops, config)
+        self.after |= {i: i - 1 for i, op in enumerate(ops) if op.stays}
         self.loads = [i for i, op in enumerate(ops) if op.opcode is Opcode.LOAD]
         self.wanted: list[tuple[Buffer, ...]] = []
         self.spans: dict[Buffer, list[int]] = {}

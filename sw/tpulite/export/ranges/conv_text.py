@@ -1,8 +1,8 @@
 """Convolutions in C."""
 
-from tpulite.compiler.bind.conv import Convolution
 from tpulite.compiler.bind.network import Network
-from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.operators.conv import Convolution
+from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.compiler.plan.units import Units

@@ -1,9 +1,9 @@
 """Depthwise convolutions in C."""
 
 from tpulite.arch.isa import CONV, Axis, Drain
-from tpulite.compiler.bind.depthwise import DepthwiseFilter
 from tpulite.compiler.bind.network import Network
-from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.operators.depthwise import DepthwiseFilter
+from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.plan.depthwise_pattern import Pattern
 from tpulite.compiler.plan.strategy import Strategy

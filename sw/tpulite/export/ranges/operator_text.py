@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.compiler.plan.windows import Axis

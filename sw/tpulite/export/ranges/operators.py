@@ -1,11 +1,11 @@
 """The layer of a network in C, and which layers have none."""
 
-from tpulite.compiler.bind.conv import Convolution
-from tpulite.compiler.bind.depthwise import DepthwiseFilter
 from tpulite.compiler.bind.network import Network
-from tpulite.compiler.bind.pointwise import Pointwise
-from tpulite.compiler.bind.pool import Pooling
-from tpulite.compiler.bind.shapes import ShapeRange
+from tpulite.compiler.operators.conv import Convolution
+from tpulite.compiler.operators.depthwise import DepthwiseFilter
+from tpulite.compiler.operators.pointwise import Pointwise
+from tpulite.compiler.operators.pool import Pooling
+from tpulite.compiler.operators.shapes import ShapeRange
 from tpulite.export.ranges.conv_text import conv_text
 from tpulite.export.ranges.depthwise_text import depthwise_text
 from tpulite.export.ranges.operator_text import OperatorText

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 
 from tpulite.compiler.bind.network import Network
-from tpulite.compiler.bind.pool import Pooling
-from tpulite.compiler.bind.shapes import Shape
+from tpulite.compiler.operators.pool import Pooling
+from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, least
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, array, define

@@ -11,12 +11,12 @@ from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.offset import Offset
 from tpulite.compiler.place.constants import Constant, channel_records
+from tpulite.compiler.place.requantizations import folded_bias
 from tpulite.graph.layers import Conv
 from tpulite.layout import pack_weights
 
 __all__ = [
     "Drained",
-    "folded_bias",
     "pack_kernel",
     "pack_offsets",
     "pack_passes",
@@ -37,11 +37,6 @@ class Drained:
         if not self.records:
             return {"drain": Drain.RAW}
         return {"drain": Drain.REQUANTIZE, "record_form": self.form}
-
-
-def folded_bias(bias: np.ndarray, sums: np.ndarray, zero_point: int) -> np.ndarray:
-    """Return biases less what the zero point of the input contributes, wrapped to int32."""
-    return (bias.astype(np.int64) - zero_point * sums).astype(np.int32)
 
 
 def packed_row_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarray:

@@ -3,10 +3,7 @@
 from collections.abc import Iterator
 from itertools import product
 
-import numpy as np
-
 from tpulite.arch.isa import VECTOR, VectorOp
-from tpulite.arch.numerics import Rounding
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.pool.maxima import WindowMaxima
@@ -14,51 +11,17 @@ from tpulite.compiler.lower.pool.sums import WindowSums
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
+from tpulite.compiler.place.requantizations import average_requantization
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.pool_windows import Run, find_runs
 from tpulite.graph.layers import Pool, Requantization
 
-__all__ = ["PoolLowering", "average_requantization"]
+__all__ = ["PoolLowering"]
 
 
 _FAR = VECTOR.limit("a_pitch")
 """No rows of the buffer lie further apart; an output row by itself needs no pitch."""
-
-
-def average_requantization(count: int, low: int, high: int, offset: int = 0) -> Requantization:
-    """Return how a sum of ``count`` numbers becomes their average, half away from zero, exactly.
-
-    The average is that of the numbers plus ``offset``, less ``offset``. The reciprocal is rounded
-    up, so that exact halves are not missed; a quotient that is no half is at least 1 / (2 * count)
-    away from one, and the error must be smaller: it is for two million numbers, whatever they are.
-
-    Raises
-    ------
-    ValueError
-        If the average of so many numbers cannot be exact.
-
-    Examples
-    --------
-    >>> average_requantization(2, -128, 127).multiplier.tolist()
-    [1073741824]
-    """
-    shift = 1
-    while -(-(1 << (31 - shift)) // count) < 1 << 30:
-        shift -= 1
-    multiplier = -(-(1 << (31 - shift)) // count)
-    excess, largest = multiplier * count - (1 << (31 - shift)), 255 if offset else 128
-    if 2 * count * largest * excess >= 1 << (31 - shift):
-        raise ValueError(f"An average of {count} numbers cannot be exact")
-    return Requantization(
-        multiplier=np.array([multiplier]),
-        shift=np.array([shift]),
-        bias=np.array([offset * count], np.int32),
-        rounding=Rounding.AWAY,
-        zero_point=-offset,
-        low=low,
-        high=high,
-    )
 
 
 class PoolLowering(Lowering[Pool, PoolPlan]):

@@ -6,11 +6,11 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine, Opcode
-from tpulite.compiler.bind.operator import Resident, Site
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
-from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.words import Batch, Origin, commands
+from tpulite.compiler.operators.operator import Resident, Site
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.steps import Computes, Loads, Needs, Step, Stores, no_stores
+from tpulite.compiler.operators.transfer import DramTensor, load_constants
+from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import cuts, grain
 from tpulite.compiler.plan.pool import PoolFacts, pool_rows
 from tpulite.compiler.plan.slabs import slab_bounds

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.compiler.bind.operator import Resident, Site
-from tpulite.compiler.bind.transfer import NOWHERE
+from tpulite.compiler.operators.operator import Resident, Site
+from tpulite.compiler.operators.transfer import NOWHERE
 from tpulite.compiler.plan.closed_forms import grain
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import slab_rows

@@ -7,19 +7,19 @@ from math import gcd, prod
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.compiler.bind.conv_commands import conv_steps
-from tpulite.compiler.bind.conv_table import ConvWork
-from tpulite.compiler.bind.conv_weights import pack_conv, pack_records
-from tpulite.compiler.bind.operator import Constants, Operator, Task
-from tpulite.compiler.bind.shapes import Shape, ShapeRange
-from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.tiling import Buffers, Cut, Tiling, even_cut
 from tpulite.compiler.geometry.axis import (
     LARGEST_DILATION,
     LARGEST_KERNEL,
     LARGEST_PAD,
     LARGEST_STRIDE,
 )
+from tpulite.compiler.operators.conv_commands import conv_steps
+from tpulite.compiler.operators.conv_table import ConvWork
+from tpulite.compiler.operators.conv_weights import pack_conv, pack_records
+from tpulite.compiler.operators.operator import Constants, Operator, Task
+from tpulite.compiler.operators.shapes import Shape, ShapeRange
+from tpulite.compiler.operators.steps import Step
+from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, even_cut
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import Slots, conv_strategies, slab_rows
@@ -50,7 +50,7 @@ class _Dense:
 
 
 class Convolution(Operator):
-    """Convolution; follows :class:`tpulite.compiler.bind.operator.Operator`.
+    """Convolution; follows :class:`tpulite.compiler.operators.operator.Operator`.
 
     Parameters
     ----------

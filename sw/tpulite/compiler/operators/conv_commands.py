@@ -5,11 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from tpulite.arch.isa import Drain, Engine, Opcode
-from tpulite.compiler.bind.conv_regions import clip_image, cut_regions, cut_slabs
-from tpulite.compiler.bind.conv_table import ConvWork, conv_numbers, units_of
-from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
-from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.words import Batch, Origin, commands
+from tpulite.compiler.operators.conv_regions import clip_image, cut_regions, cut_slabs
+from tpulite.compiler.operators.conv_table import ConvWork, conv_numbers, units_of
+from tpulite.compiler.operators.steps import (
+    CONSTANT,
+    Computes,
+    Loads,
+    Needs,
+    Step,
+    Stores,
+    no_stores,
+)
+from tpulite.compiler.operators.transfer import DramTensor, load_constants
+from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import Number, pick
 from tpulite.compiler.plan.segments import Indices, Segments, Table, runs
 from tpulite.compiler.plan.units import Units

@@ -4,14 +4,14 @@ from collections.abc import Hashable, Sequence
 from math import prod
 
 from tpulite.arch.config import Config
-from tpulite.compiler.bind.depthwise_commands import depthwise_steps
-from tpulite.compiler.bind.depthwise_table import FilterWork
-from tpulite.compiler.bind.depthwise_weights import pack_depthwise
-from tpulite.compiler.bind.operator import Constants, Operator, Task
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.tiling import Buffers, Cut, Tiling, block_cut
 from tpulite.compiler.geometry.axis import LARGEST_DILATION, LARGEST_PAD, LARGEST_STRIDE
+from tpulite.compiler.operators.depthwise_commands import depthwise_steps
+from tpulite.compiler.operators.depthwise_table import FilterWork
+from tpulite.compiler.operators.depthwise_weights import pack_depthwise
+from tpulite.compiler.operators.operator import Constants, Operator, Task
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.steps import Step
+from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.depthwise import FilterFacts, depthwise_strategies, filter_rows
 from tpulite.compiler.plan.slabs import slab_bounds
@@ -23,7 +23,7 @@ __all__ = ["DepthwiseFilter"]
 
 
 class DepthwiseFilter(Operator):
-    """Depthwise convolution; follows :class:`tpulite.compiler.bind.operator.Operator`.
+    """Depthwise convolution; follows :class:`tpulite.compiler.operators.operator.Operator`.
 
     Parameters
     ----------

@@ -4,8 +4,8 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RecordForm
-from tpulite.compiler.lower.conv.weights import folded_bias
 from tpulite.compiler.place.constants import channel_records
+from tpulite.compiler.place.requantizations import folded_bias
 from tpulite.compiler.plan.chunks import MOST_BLOCKS
 from tpulite.compiler.plan.closed_forms import ceil_div
 from tpulite.compiler.plan.conv_facts import ConvFacts

@@ -9,12 +9,20 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Operator, Resident, Site, Task
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.steps import CONSTANT, Computes, Loads, Needs, Step, Stores, no_stores
-from tpulite.compiler.bind.tiling import Buffers, Tiling, block_cut, even_cut
-from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.words import Batch, Origin, commands
+from tpulite.compiler.operators.operator import Constants, Operator, Resident, Site, Task
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.steps import (
+    CONSTANT,
+    Computes,
+    Loads,
+    Needs,
+    Step,
+    Stores,
+    no_stores,
+)
+from tpulite.compiler.operators.tiling import Buffers, Tiling, block_cut, even_cut
+from tpulite.compiler.operators.transfer import DramTensor, load_constants
+from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.place.constants import channel_records, common_record, pad_to_rows
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts, pointwise_plans
@@ -30,7 +38,9 @@ _POINT = Axis(1, 1, 1, 0, 0)
 
 
 class Pointwise(Operator):
-    """Affine, elementwise or table layer; follows :class:`tpulite.compiler.bind.operator.Operator`.
+    """Affine, elementwise or table layer.
+
+    Follows :class:`tpulite.compiler.operators.operator.Operator`.
 
     All images of a batch are one plane a channel block, because no vector needs another one.
 

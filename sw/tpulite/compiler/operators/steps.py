@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.isa import Engine, Opcode
-from tpulite.compiler.bind.words import Batch
+from tpulite.compiler.operators.words import Batch
 
 __all__ = [
     "CONSTANT",

@@ -9,13 +9,13 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.bind.operator import Constants, Operator, Task
-from tpulite.compiler.bind.pool_commands import PoolCommands
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.tiling import Buffers, Cut, Tiling, block_cut, even_cut
-from tpulite.compiler.lower.pool.pool import average_requantization
+from tpulite.compiler.operators.operator import Constants, Operator, Task
+from tpulite.compiler.operators.pool_commands import PoolCommands
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.steps import Step
+from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut, even_cut
 from tpulite.compiler.place.constants import common_record
+from tpulite.compiler.place.requantizations import average_requantization
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.pool import PoolFacts, pool_rows, pool_strategies
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
@@ -28,7 +28,7 @@ __all__ = ["Pooling"]
 
 
 class Pooling(Operator):
-    """Pooling layer; follows :class:`tpulite.compiler.bind.operator.Operator`.
+    """Pooling layer; follows :class:`tpulite.compiler.operators.operator.Operator`.
 
     Parameters
     ----------

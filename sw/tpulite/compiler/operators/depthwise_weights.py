@@ -8,8 +8,8 @@ from tpulite.arch.config import Config
 from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL
-from tpulite.compiler.lower.conv.weights import folded_bias
 from tpulite.compiler.place.constants import channel_records
+from tpulite.compiler.place.requantizations import folded_bias
 from tpulite.compiler.plan.closed_forms import ceil_div
 from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern, Taps
 from tpulite.compiler.plan.depthwise_plan import (

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from tpulite.compiler.bind.operator import Resident, Site
-from tpulite.compiler.bind.transfer import NOWHERE
+from tpulite.compiler.operators.operator import Resident, Site
+from tpulite.compiler.operators.transfer import NOWHERE
 from tpulite.compiler.plan.closed_forms import grain
 from tpulite.compiler.plan.depthwise import FilterFacts, filter_rows, pitch_of
 from tpulite.compiler.plan.segments import numbers

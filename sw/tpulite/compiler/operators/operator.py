@@ -6,10 +6,10 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import Window
-from tpulite.compiler.bind.shapes import Shape
-from tpulite.compiler.bind.steps import Step
-from tpulite.compiler.bind.tiling import Tiling
-from tpulite.compiler.bind.transfer import DramTensor
+from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.steps import Step
+from tpulite.compiler.operators.tiling import Tiling
+from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.windows import Axis
@@ -35,7 +35,7 @@ _O = TypeVar("_O", bound="Operator")
 class Resident:
     """A tensor in the unified buffer: vectors of a channel block one after the other.
 
-    Where it begins is an :class:`~tpulite.compiler.bind.words.Origin`.
+    Where it begins is an :class:`~tpulite.compiler.operators.words.Origin`.
 
     Parameters
     ----------

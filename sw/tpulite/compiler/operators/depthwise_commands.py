@@ -6,11 +6,11 @@ import numpy as np
 
 from tpulite.arch.isa import CONV, Drain, Engine, Opcode
 from tpulite.arch.isa import Axis as Direction
-from tpulite.compiler.bind.conv_regions import clip_image, cut_slabs
-from tpulite.compiler.bind.depthwise_table import FilterWork, filter_numbers
-from tpulite.compiler.bind.steps import Computes, Loads, Needs, Step, Stores, no_stores
-from tpulite.compiler.bind.transfer import DramTensor, load_constants
-from tpulite.compiler.bind.words import Batch, Origin, commands
+from tpulite.compiler.operators.conv_regions import clip_image, cut_slabs
+from tpulite.compiler.operators.depthwise_table import FilterWork, filter_numbers
+from tpulite.compiler.operators.steps import Computes, Loads, Needs, Step, Stores, no_stores
+from tpulite.compiler.operators.transfer import DramTensor, load_constants
+from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, pick
 from tpulite.compiler.plan.depthwise_pattern import Taps, even_parts
 from tpulite.compiler.plan.segments import Indices, Segments, Table, cut_parts

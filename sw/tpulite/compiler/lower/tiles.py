@@ -1,0 +1,267 @@
+"""Tiles of a layer that runs alone: a strategy in closed form, as commands without addresses.
+
+All tiles take places in one buffer, as the strategy says. A LOAD to a place that had another tile
+stays behind the command that frees the place.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite.arch.memory import Window
+from tpulite.compiler.operators.conv import Convolution
+from tpulite.compiler.operators.depthwise import DepthwiseFilter
+from tpulite.compiler.operators.operator import Constants, Operator, Place, Resident, Site, Task
+from tpulite.compiler.operators.pool import Pooling
+from tpulite.compiler.operators.shapes import Shape, ShapeRange
+from tpulite.compiler.operators.steps import Step
+from tpulite.compiler.operators.transfer import DramTensor
+from tpulite.compiler.operators.words import Batch, Origin
+from tpulite.compiler.ops import Buffer, Op, Region, Side
+from tpulite.compiler.place.constants import ConstantPool
+from tpulite.compiler.place.stores import Store
+from tpulite.compiler.plan.strategy import Room, Strategy, cost
+from tpulite.graph.layers import Conv, Depthwise, Layer, Pool
+
+__all__ = ["TilePlan", "TiledLayer"]
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """How a layer alone is cut into tiles.
+
+    Parameters
+    ----------
+    name : str
+        Name of the strategy.
+    room : Room
+        What it may take, and where the tensors are.
+    cycles : int
+        Estimated cycles.
+    """
+
+    name: str
+    room: Room
+    cycles: int
+
+
+@dataclass(frozen=True)
+class TiledLayer:
+    """A layer that has strategies in closed form.
+
+    Parameters
+    ----------
+    operator : Operator
+        The layer, compiled but for its extents.
+    index : int
+        Index of the layer.
+    source, target : Store
+        Its input and its output, of one image.
+    sourced, stored : bool
+        Whether tiles come from DRAM, and go there.
+    channels : int
+        Channels of the input.
+    pool : ConstantPool
+        Takes weights and records.
+    """
+
+    operator: Operator
+    index: int
+    source: Store
+    target: Store
+    sourced: bool
+    stored: bool
+    channels: int
+    pool: ConstantPool
+
+    @classmethod
+    def of(
+        cls,
+        layer: Layer,
+        index: int,
+        tensors: tuple[Store, Store],
+        channels: int,
+        pool: ConstantPool,
+        *,
+        read: bool,
+    ) -> "TiledLayer | None":
+        """Return a layer, or None if strategies cannot express it or where its tensors are.
+
+        Parameters
+        ----------
+        layer : Layer
+            The layer.
+        index : int
+            Its index.
+        tensors : tuple of Store
+            Input and output, of one image.
+        channels : int
+            Channels of the input.
+        pool : ConstantPool
+            Takes weights and records.
+        read : bool
+            Whether other layers read the output.
+        """
+        source, target = tensors
+        if not isinstance(layer, Depthwise | Pool | Conv) or pool.pins is not None:
+            return None
+        if any(
+            not store.whole or store.packed_rows or store.column or store.block or store.specs[1:]
+            for store in tensors
+        ):
+            return None
+        sourced = source.given or not source.resident
+        stored = not target.resident or (target.stored and not read)
+        if not sourced and source.skewed:
+            return None
+        if not stored and (target.skewed or target.stored or target.vector_rows > 1):
+            return None
+        extents, config = (source.height, source.width), source.config
+        try:
+            operator = pool.packed(
+                ("tiles", index, extents, config), lambda: _operator(layer, extents, config)
+            )
+        except ValueError:  # the strips of a plan are more general
+            return None
+        return cls(operator, index, source, target, sourced, stored, channels, pool)
+
+    @property
+    def config(self) -> Config:
+        """The machine."""
+        return self.source.config
+
+    def plans(self, rows: int, *, chained: bool) -> list[TilePlan]:
+        """Return all ways to cut the layer, the cheapest first.
+
+        Parameters
+        ----------
+        rows : int
+            Rows of the buffer that tiles may take.
+        chained : bool
+            Whether other layers wait for the output, row after row.
+        """
+        room = Room(rows, (self.sourced,), self.stored, chained)
+        found = sorted(self._strategies(room), key=lambda x: cost(x.cycles, x.traffic))
+        return [TilePlan(each.name, room, int(each.cycles)) for each in found]
+
+    def ops(self, plan: TilePlan) -> Iterator[Op]:
+        """Yield the commands of a plan in an order in which they could run one after the other."""
+        strategy = next(each for each in self._strategies(plan.room) if each.name == plan.name)
+        places = _place(self.source, dram=self.sourced), _place(self.target, dram=self.stored)
+        constants = Constants(self.operator.constants)
+        task = Task(self.operator, self._shape, strategy, Site(places[:1], places[1]), 0)
+        (step,) = self.operator.steps([task], constants)
+        tiles = Buffer(
+            f"tiles of {self.target.name}",
+            int(strategy.sizes["tile_rows"]),
+            bank=0,
+            side=Side.TOP,
+        )
+        return _Placer(self, tiles, constants.image()).ops(step)
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(1, self.source.height, self.source.width, self.channels)
+
+    def _strategies(self, room: Room) -> list[Strategy]:
+        shape = self._shape
+        extents = shape.batch, shape.height, shape.width, shape.channels
+        return [each for each in self.operator.strategies(*extents, room) if each.feasible]
+
+
+class _Placer:
+    """Turns commands that count from origins into those that name buffers."""
+
+    def __init__(self, tiled: TiledLayer, tiles: Buffer, constants: bytes) -> None:
+        self._tiled, self._constants = tiled, constants
+        self._regions = {int(Origin.TILES): Region(tiles)}
+        input_zero, weight_zero = tiled.operator.zero_points
+        self._numbers = {
+            int(Origin.INPUT_ZERO): input_zero,
+            int(Origin.WEIGHT_ZERO): weight_zero,
+        }
+        for origin, store, dram in (
+            (Origin.SOURCE, tiled.source, tiled.sourced),
+            (Origin.TARGET, tiled.target, tiled.stored),
+        ):
+            if dram:
+                self._numbers[int(origin)] = store.specs[0].offset
+            else:
+                assert store.buffer is not None
+                self._regions[int(origin)] = Region(store.buffer, store.first)
+
+    def ops(self, step: Step) -> Iterator[Op]:
+        """Yield the commands of a step; LOADs come as early as their places are free."""
+        loads = [op for each in step.loads for op in self._placed(each.words)]
+        due = np.concatenate([each.due for each in step.loads])
+        freed = np.concatenate(
+            [np.full(len(x.due), -1) if x.freed is None else x.freed for x in step.loads]
+        )
+        if step.freed_by_store:
+            freed = np.where(freed >= 0, step.stores.after[freed], -1)
+        order = np.argsort(due, kind="stable")
+        due, freed = due[order], freed[order]
+        # The queue of LOADs must be able to take those that are ahead.
+        lead, behind = self._tiled.config.queue_depth, freed.copy()
+        behind[lead:] = np.maximum(behind[lead:], due[:-lead] - 1)
+        behind = np.maximum.accumulate(behind)
+        keyed = [
+            (4 * after + 4, replace(loads[i], stays=place >= 0))
+            for i, after, place in zip(order.tolist(), behind.tolist(), freed.tolist(), strict=True)
+        ]
+        computed, stored = self._placed(step.computes.words), self._placed(step.stores.words)
+        keyed += [(4 * i + 2, op) for i, op in enumerate(computed)]
+        keyed += zip((4 * step.stores.after + 3).tolist(), stored, strict=True)
+        keyed.sort(key=lambda pair: pair[0])
+        return (op for _, op in keyed)
+
+    def _placed(self, batch: Batch) -> list[Op]:
+        """Return the commands of a batch."""
+        fields, origins = _rows(batch, batch.fields), _rows(batch, batch.origins)
+        pairs = zip(fields, origins, strict=True)
+        return [self._op(batch.opcode, *pair) for pair in pairs]
+
+    def _op(self, opcode: Opcode, fields: dict[str, int], origins: Mapping[str, int]) -> Op:
+        """Return a command, its fields counted from origins; -1: from 0."""
+        rows = {}
+        for name, origin in origins.items():
+            if origin in self._regions:
+                rows[name] = self._regions[origin].behind(fields.pop(name))
+            elif origin == Origin.CONSTANTS:  # only what is loaded is kept
+                size = fields["rows"] * self._tiled.config.row_bytes
+                data = self._constants[fields[name] : fields[name] + size]
+                fields[name] = self._tiled.pool.add(data)
+            elif origin >= 0:
+                fields[name] += self._numbers[origin]
+        barrier = opcode == Opcode.LOAD and fields["window"] == Window.SCRATCH
+        return Op(opcode, self._tiled.index, fields, rows, barrier=barrier)
+
+
+def _rows(batch: Batch, columns: Mapping[str, int | np.ndarray]) -> Iterator[dict[str, int]]:
+    """Yield what columns of a batch say of each command."""
+    part = slice(batch.start, batch.start + batch.count)
+    values = [
+        each[part].tolist() if isinstance(each, np.ndarray) else [int(each)] * batch.count
+        for each in columns.values()
+    ]
+    for i in range(batch.count):
+        yield {name: column[i] for name, column in zip(columns, values, strict=True)}
+
+
+def _operator(layer: Depthwise | Pool | Conv, extents: tuple[int, int], config: Config) -> Operator:
+    match layer:
+        case Depthwise():
+            return DepthwiseFilter(layer, config)
+        case Pool():
+            return Pooling(layer, config)
+    (height, width), one = extents, (1, 1)
+    shapes = ShapeRange(one, (height, height), (width, width))
+    return Convolution(layer, shapes, config, packed_rows=False)
+
+
+def _place(store: Store, *, dram: bool) -> Place:
+    """Return where a tensor is."""
+    return DramTensor.of(store.specs[0], store.config) if dram else Resident(store.block_pitch)
