@@ -14,11 +14,14 @@ _TRIES = 3
 _OVER = 1.06
 """What the closed form may say too much."""
 
+_LESS = 0.99
+"""Part of the cycles at which tiles replace strips: for less, programs stay as they are."""
+
 
 def choose_tiles(
     judge: Judge, attempt: Attempt, groups: tuple[Group, ...], plans: Plans
 ) -> tuple[tuple[Group, ...], Plans]:
-    """Return the groups and plans of which the program takes the fewest cycles.
+    """Return groups and plans: those of tiles, where the program takes fewer cycles.
 
     Parameters
     ----------
@@ -54,6 +57,6 @@ def choose_tiles(
             break
         commands = attempt.program(*tried).commands
         left -= len(commands)
-        if (found := judge.cost_of(commands)) < least:
+        if (found := judge.cost_of(commands)) < _LESS * least:
             best, least = tried, found
     return best
