@@ -13,6 +13,7 @@ _MEANINGS = {
     "X": "a command computes outputs along the width",
     "Y": "a command computes outputs along the height",
     "tiles": "input and weights are loaded again for each block of output channels",
+    "chunks": "as tiles, several blocks of input and output channels at a time",
     "panels": "as tiles; a tile is part of one output row",
     "rows": "a tile is output rows of all channels",
     "block": "a tile is output rows of one channel block",

@@ -1,6 +1,7 @@
 """The commands of convolutions of known extents: those of all layers at once."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,11 +36,28 @@ _Either = tuple[tuple[Loads, Segments] | None, tuple[Loads, Segments] | None]
 """LOADs of all layers, and which are those of each; of two kinds, each if some layer has it."""
 
 
+class _Uses(NamedTuple):
+    """Runs of commands that use what is loaded once.
+
+    Parameters
+    ----------
+    layers : Segments
+        The uses of each layer.
+    first, last : array of int
+        Their first and last commands.
+    """
+
+    layers: Segments
+    first: Indices
+    last: Indices
+
+
 class _Commands:
     """Arrays of the commands of all layers, one layer after the other.
 
     Everything is numbered through: slabs, tiles, units of weights, uses of a unit by the regions of
-    a group, results (n-blocks of tiles), commands. What a :class:`Step` says counts from its layer.
+    a group, uses of its input by the n-blocks beside each other, results (n-blocks of tiles),
+    commands. What a :class:`Step` says counts from its layer.
     """
 
     def __init__(self, works: Sequence[ConvWork]) -> None:
@@ -58,16 +76,21 @@ class _Commands:
         self._order_commands()
 
     def _order_commands(self) -> None:
-        """Order commands: tiles, n-blocks, groups, units, regions."""
+        """Order commands: tiles, n-blocks, groups, units, n-blocks beside each other, regions."""
         layers, regions, units = self._layers, self._regions, self._units
         results = Segments.of(self._tiles.counts * layers["outputs"])
         pairs = Segments.of(self._members.counts[regions.layer])
         layer, tile = regions.layer[pairs.owner], regions.tile[pairs.owner]
         unit = self._members.starts[layer] + pairs.number
-        result = (tile - self._tiles.starts[layer]) * layers["outputs"][layer] + units.output[unit]
+        beside, output = layers["beside"][layer], units.output[unit]
+        first = output // beside * beside
+        result = (tile - self._tiles.starts[layer]) * layers["outputs"][layer]
         result += results.starts[layer]
         groups, numbers = int(regions.group.max()) + 1, int(units.number.max()) + 1
-        key = (result * groups + regions.group[pairs.owner]) * numbers + units.number[unit]
+        key = (result + first) * groups + regions.group[pairs.owner]
+        input_key = key * numbers + units.number[unit]
+        key = input_key * int(layers["beside"].max()) + output - first
+        result += output
         order = np.argsort(key, kind="stable")
         self._region, self._unit = pairs.owner[order], unit[order]
         self._result, self._layer, self._tile = result[order], layer[order], tile[order]
@@ -78,10 +101,17 @@ class _Commands:
         self._result_tile = self._tiles.starts[results.owner] + tile
         self._commands = Segments.owned(self._layer, len(self._tiles.counts))
         # A use is a unit, used by the regions of a group.
-        self._use, self._use_first, self._use_last = runs(key[order])
-        self._uses = Segments.owned(self._layer[self._use_first], len(self._tiles.counts))
+        self._use, self._uses = self._find_uses(key[order])
+        self._input_use, self._input_uses = self._find_uses(input_key[order])
         _, self._tile_first, self._tile_last = runs(self._tile)
-        _, _, self._result_last = runs(self._result)
+        self._result_last = np.empty(len(results.owner), np.int64)
+        self._result_last[self._result] = np.arange(len(self._result))
+
+    def _find_uses(self, key: Indices) -> tuple[Indices, "_Uses"]:
+        """Return the use of each command, and all uses: commands of one key."""
+        use, first, last = runs(key)
+        layers = Segments.owned(self._layer[first], len(self._tiles.counts))
+        return use, _Uses(layers, first, last)
 
     def steps(self) -> list[Step]:
         """Return all commands, layer by layer."""
@@ -94,7 +124,8 @@ class _Commands:
         slab = self._tile_slab[self._tile]
         reads = needed[slab]
         result = self._result - results.starts[self._layer]
-        freed = np.maximum(result - self._mine["out_slots"], -1)
+        final = self._units.final[self._unit] > 0
+        freed = np.where(final, np.maximum(result - self._mine["out_slots"], -1), -1)
         after = self._result_last - self._commands.starts[results.owner]
         result_begin, begin = begin[self._tile_slab[self._result_tile]], begin[slab]
         output = self._units.output[self._unit]
@@ -127,10 +158,11 @@ class _Commands:
         use_row: Number = 0
         unit_row: Number = 0
         if not resident.all():
-            unit, mine = self._unit[self._use_first], self._layers.spread(uses.owner)
-            row = mine["weights_at"] + uses.number % mine["weight_slots"] * mine["largest"]
+            unit, mine = self._unit[uses.first], self._layers.spread(uses.layers.owner)
+            number = uses.layers.number % mine["weight_slots"]
+            row = mine["weights_at"] + number * mine["largest"]
             words = load_constants(units.offset[unit], units.buffer_rows[unit], row)
-            by_use, use_row = self._used(words, mine["weight_slots"]), row[self._use]
+            by_use, use_row = self._used(uses, words, mine["weight_slots"]), row[self._use]
         if resident.any():
             mine = self._layers.spread(members.owner)
             before = np.cumsum(units.buffer_rows) - units.buffer_rows
@@ -142,17 +174,22 @@ class _Commands:
             by_unit, unit_row = (Loads(words, first, first), members), row[self._unit]
         there = self._mine["resident"]
         self._weight_row = pick(there, unit_row, use_row)
-        early = pick(there, members.number[self._unit], uses.number[self._use])
+        early = pick(there, members.number[self._unit], uses.layers.number[self._use])
         return (by_use, by_unit), early
 
     def _used(
-        self, words: Batch, slots: Number, operand: int = CONSTANT, needs: Needs | None = None
+        self,
+        uses: "_Uses",
+        words: Batch,
+        slots: Number,
+        operand: int = CONSTANT,
+        needs: Needs | None = None,
     ) -> tuple[Loads, Segments]:
         """Return LOADs of each use; the one that had its place before must be complete."""
-        start = self._commands.starts[self._uses.owner]
-        first, last = self._use_first - start, self._use_last - start
-        freed = self._uses.back(last, slots)
-        return Loads(words, first, first, freed, operand, needs), self._uses
+        start = self._commands.starts[uses.layers.owner]
+        first, last = uses.first - start, uses.last - start
+        freed = uses.layers.back(last, slots)
+        return Loads(words, first, first, freed, operand, needs), uses.layers
 
     def _load_inputs(self) -> _Either:
         """Return LOADs of all blocks of the input by tile, and of single blocks by use."""
@@ -178,36 +215,40 @@ class _Commands:
             tile_row = row[self._tile]
         if by_block.any():
             words, row, needs = self._load_blocks()
-            mine = self._layers.spread(self._uses.owner)
-            by_use, use_row = self._used(words, mine["in_slots"], 0, needs), row[self._use]
+            uses, mine = self._input_uses, self._layers.spread(self._input_uses.layers.owner)
+            by_use = self._used(uses, words, mine["in_slots"], 0, needs)
+            use_row = row[self._input_use]
         self._in_row = pick(self._mine["by_block"], use_row, tile_row)
         return by_tile, by_use
 
     def _load_blocks(self) -> tuple[Batch, Indices, Needs]:
-        """Return LOADs of a block of a slab, or of some columns of it, their rows, and needs."""
-        slabs, panels, uses = self._slabs, self._panels, self._uses
+        """Return LOADs of blocks of a slab, or of some columns of one, their rows, and needs."""
+        slabs, panels, uses = self._slabs, self._panels, self._input_uses
         mine = self._layers.spread(panels.segments.owner)
         left, right = Axis.of(mine, "x").reads(
             panels.begin, panels.stop, mine["width"], mine["column_unit"]
         )
         self._left = left * mine["cut"]
         columns = pick(mine["cut"], right, mine["width"]) - self._left
-        mine, tile = self._layers.spread(uses.owner), self._tile[self._use_first]
+        mine, tile = self._layers.spread(uses.layers.owner), self._tile[uses.first]
         slab, panel = self._tile_slab[tile], self._tile_panel[tile]
-        block = self._units.block[self._unit[self._use_first]]
-        row = uses.number % mine["in_slots"] * mine["in_slot"]
+        unit = self._unit[uses.first]
+        block, blocks = self._units.block[unit], self._units.blocks[unit]
+        row = uses.layers.number % mine["in_slots"] * mine["in_slot"]
         cut, width, columns = mine["cut"], mine["width"], columns[panel]
-        lines = (slabs.bottom - slabs.top)[slab]
-        words = DramTensor.spread(mine, "in").rectangles(
+        lines, tensor = (slabs.bottom - slabs.top)[slab], DramTensor.spread(mine, "in")
+        # Lines are rows of one block, or blocks.
+        apart = pick(blocks > 1, tensor.block_vectors, width * cut)
+        words = tensor.rectangles(
             Opcode.LOAD,
             block,
             slabs.top[slab] * width + self._left[panel],
-            (pick(cut, lines, 1), pick(cut, columns, lines * columns)),
-            width * cut,
+            (pick(cut, lines, blocks), pick(cut, columns, lines * columns)),
+            apart,
             row,
-            mine["in_columns"] * cut,
+            pick(cut, mine["in_columns"], mine["in_block"] * (blocks > 1)),
         )
-        return words, row, Needs(slabs.bottom[slab] * width, block)
+        return words, row, Needs(slabs.bottom[slab] * width, block + blocks - 1, block)
 
     def _convolve(self) -> Batch:
         regions, region, units, unit = self._regions, self._region, self._units, self._unit
@@ -235,6 +276,7 @@ class _Commands:
         out = (regions.row[region] - slabs.begin[slab] * stored) * out_pitch
         out += (column - self._panels.origin[panel] * stored) * mine["vector_rows"]
         out += units.output[unit] * mine["out_block"] + mine["in_slots"] * mine["in_slot"] * stored
+        beside = units.output[unit] % mine["beside"] * mine["slab_vectors"]
         number = number - self._results.starts[self._layer]
         out += number % mine["out_slots"] * mine["out_slot"]
         origins = {
@@ -270,7 +312,7 @@ class _Commands:
             kernel_rows=taps[1],
             kernel_columns=across[1],
             weight_row=self._weight_row,
-            acc_row=regions.acc_row[region],
+            acc_row=regions.acc_row[region] + beside,
             accumulate=(units.number[unit] > 0).astype(np.int64),
             drain=final * mine["drain"],
             record_row=recorded * (self._weight_row + units.weight_rows[unit]),

@@ -33,6 +33,8 @@ def _by_block(work: ConvWork) -> bool:
 
 def units_of(work: ConvWork) -> Units:
     """Return the units of weights that its strategy loads one at a time."""
+    if "chunk" in work.strategy.sizes:
+        return work.facts.chunked(work.strategy.sizes["chunk"])
     large = work.strategy.name.startswith(("resident", "streamed"))
     return work.facts.large if large else work.facts.small
 
@@ -64,6 +66,8 @@ def conv_numbers(work: ConvWork) -> dict[str, int]:
         "weight_slots": slots.weights,
         "in_block": source.block_rows if isinstance(source, Resident) else in_block,
         "out_block": target.block_rows if isinstance(target, Resident) else 0,
+        "beside": sizes.get("beside", 1),
+        "slab_vectors": sizes["slab_rows"] * sizes["out_columns"],
         "largest": units_of(work).largest,
         "by_block": _by_block(work),
         "resident": kind in ("resident", "followed"),

@@ -35,15 +35,19 @@ class Needs(NamedTuple):
     stop : array of int
         Vectors of each block, from its first one on.
     blocks : array of int, optional
-        The one channel block; without it, all.
+        The last channel block; without it, all.
+    first : array of int, optional
+        The first channel block; without it, the last one is the only one.
     """
 
     stop: Indices
     blocks: Indices | None = None
+    first: Indices | None = None
 
     def part(self, some: slice) -> "Needs":
         """Return what some of the commands need."""
-        return Needs(self.stop[some], None if self.blocks is None else self.blocks[some])
+        blocks, first = (None if x is None else x[some] for x in (self.blocks, self.first))
+        return Needs(self.stop[some], blocks, first)
 
 
 class Loads(NamedTuple):
@@ -171,8 +175,9 @@ class Maker(NamedTuple):
         """Return what is needed of these blocks, and by which commands."""
         if needs.blocks is None or not self.block:
             return needs, True
-        block = needs.blocks - self.block
-        mine = (block >= 0) & (block < self.blocks)
+        first = needs.blocks if needs.first is None else needs.first
+        mine = (needs.blocks >= self.block) & (first < self.block + self.blocks)
+        block = np.minimum(needs.blocks - self.block, self.blocks - 1)
         return Needs(needs.stop, np.where(mine, block, 0)), mine
 
     def later(self, steps: int) -> "Maker":

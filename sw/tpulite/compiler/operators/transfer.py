@@ -10,7 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.operators.words import Batch, Origin, commands
-from tpulite.compiler.plan.closed_forms import pick
+from tpulite.compiler.plan.closed_forms import Number, most, pick
 from tpulite.compiler.plan.segments import Spread
 from tpulite.program import TensorSpec
 
@@ -63,6 +63,11 @@ class DramTensor:
             vectors, block_bytes = spec.m * spec.packed_rows.vectors, spec.nbytes(config)
         flip = int(spec.dtype == "uint8")
         return cls(spec.window, vectors, rows, block_bytes, config.row_bytes, flip)
+
+    @property
+    def block_vectors(self) -> Number:
+        """Vectors from block to block."""
+        return self.block_bytes // most(self.row_bytes * self.vector_rows, 1)
 
     def transfer(
         self,
@@ -119,7 +124,7 @@ class DramTensor:
         row: Numbers,
         pitch: int | Numbers,
     ) -> Batch:
-        """Encode transfers of parts of the rows of an image, of one block each.
+        """Encode transfers of lines: parts of the rows of an image, of one block, or blocks.
 
         Parameters
         ----------
@@ -128,13 +133,13 @@ class DramTensor:
         block, first : array of int
             The block, and its first vector.
         extents : tuple of two arrays of int
-            Rows and columns.
+            Lines, and vectors of each.
         width : int or array of int
-            Vectors of a row of the image.
+            Vectors from line to line.
         row : array of int
             Where the first vector is in the unified buffer.
         pitch : int or array of int
-            Rows of the unified buffer from image row to image row.
+            Rows of the unified buffer from line to line.
         """
         size = self.row_bytes * self.vector_rows
         return commands(

@@ -7,6 +7,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, most_outputs
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, cut_kernel, pass_tiles
+from tpulite.compiler.plan.chunks import MOST_BLOCKS
 from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.units import Units
@@ -136,6 +137,29 @@ class ConvFacts:
         return Units.of(
             self.passes(AxisLimits(), AxisLimits(), early=True), self.record_rows, self.config
         )
+
+    @property
+    def chunks(self) -> bool:
+        """Whether units may have several channel blocks: all taps of one are one unit."""
+        return len(self.block_passes[0]) == self.blocks > 1
+
+    @cached_property
+    def most_chunk(self) -> int:
+        """Most channel blocks of a unit."""
+        tiles = self.y.kernel * self.x.kernel
+        return max(min(pass_tiles(self.config) // tiles, self.blocks, MOST_BLOCKS), 1)
+
+    @cached_property
+    def _chunked(self) -> dict[int, Units]:
+        """Units by their most channel blocks, as far as they were asked for."""
+        return {1: self.small}
+
+    def chunked(self, blocks: int) -> Units:
+        """Return units of at most so many channel blocks, nearly equal ones."""
+        if blocks not in self._chunked:
+            passes = self.passes(AxisLimits(blocks=blocks), AxisLimits())
+            self._chunked[blocks] = Units.of(passes, self.record_rows, self.config)
+        return self._chunked[blocks]
 
     @cached_property
     def numbers(self) -> dict[str, int]:

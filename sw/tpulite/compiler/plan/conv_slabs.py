@@ -20,6 +20,7 @@ from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
 from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
+from tpulite.compiler.plan.ring import AROUND
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 
@@ -75,6 +76,8 @@ def conv_strategies(
     - ``streamed``: slabs again, but the weights pass by, again for each slab;
     - ``tiles``: slabs of one channel block of the input at a time, and its weights: input and
       weights pass by, again for each n-block;
+    - ``chunks``: the same with several channel blocks at a time, which several n-blocks share; in
+      networks of several layers, for which there is no selector in C;
     - ``panels``: the same with part of the columns, where a row is too long;
     - ``lone tiles``, ``lone panels``: one at a time, if the buffer is too small for more.
 
@@ -99,11 +102,14 @@ def conv_strategies(
         short = ceil_div(total, most(parts, 1))
     strategies = []
     large, small = facts.large.largest, facts.small.largest
+    passing = ("tiles", _SLOTS, 1, limit, _SLOTS.weights * small)
+    if sourced and room.chained and facts.chunks:
+        passing = _chunks(facts, rows, (width, columns), limit, room)
     kinds = (
         ("resident", _SLOTS, facts.blocks, short, facts.large.total),
         ("followed", _SLOTS, facts.blocks, short, facts.small.total),
         ("streamed", _SLOTS, facts.blocks, limit, _SLOTS.weights * large),
-        ("tiles", _SLOTS, 1, limit, _SLOTS.weights * small),
+        passing,
         ("lone tiles", _LONE, 1, limit, _LONE.weights * small),
     )
     for name, slots, blocks, wanted, weight_rows in kinds if sourced else kinds[:3]:
@@ -132,6 +138,10 @@ def conv_strategies(
                 "weight_rows": weight_rows,
                 "needed_rows": slabs.needed + weight_rows,
             }
+            if name == "chunks":
+                vectors_of_slab = slabs.sizes["slab_rows"] * columns
+                sizes["chunk"] = blocks
+                sizes["beside"] = least(facts.n_blocks, most(accumulators // vectors_of_slab, 1))
             sizes |= _places(facts, slots, sizes, (width, columns), blocks, room)
             strategies.append(
                 Strategy(
@@ -149,6 +159,25 @@ def conv_strategies(
             panels = _panels(name, slots, facts, extents, room)
             strategies.append(panels._replace(feasible=both(panels.feasible, tried)))
     return tuple(strategies)
+
+
+def _chunks(
+    facts: ConvFacts,
+    rows: WindowedRows,
+    columns: tuple[Number, Number],
+    limit: Number,
+    room: Room,
+) -> tuple[str, Slots, Number, Number, Number]:
+    """Return the kind of strategy whose tiles have as many channel blocks as there is room for."""
+    outputs = least(limit, rows.batch * rows.out_height)
+    inputs = least((outputs - 1) * rows.stride + rows.extent, rows.batch * rows.height)
+    weights = facts.y.kernel * facts.x.kernel * facts.config.array_size
+    space = room.rows - _SLOTS.weights * facts.record_rows
+    space -= room.stored * _SLOTS.outputs * outputs * columns[1] * facts.vector_rows
+    fit = space // (_SLOTS.inputs * inputs * columns[0] + _SLOTS.weights * weights)
+    chunks = ceil_div(facts.blocks, most(least(fit, facts.most_chunk), 1))
+    blocks = ceil_div(facts.blocks, chunks)
+    return "chunks", _SLOTS, blocks, limit, _SLOTS.weights * (blocks * weights + facts.record_rows)
 
 
 def _places(
@@ -230,9 +259,11 @@ def _cost(
     regions = most(tiles * within, images)
     slots = vectors + bool(facts.byte_step) * images * extents.out_height
     units = facts.large if name in ("resident", "streamed") else facts.small
+    count, beside = len(units.output), 1
+    if name == "chunks":
+        count, beside = facts.n_blocks * ceil_div(facts.blocks, sizes["chunk"]), sizes["beside"]
     stays = name in ("resident", "followed")
     fixed = CONV_CYCLES + (sizes["slots"] is _LONE) * weights_latency(config)
-    count = len(units.output)
     compute = product_cycles(facts.tiles, slots, regions, config)
     compute += regions * count * fixed
 
@@ -243,6 +274,13 @@ def _cost(
     elif name == "streamed":
         load = tiles * (slab * facts.blocks + within * units.total)
         first = slab * facts.blocks
+    elif name == "chunks":
+        shared = ceil_div(facts.n_blocks, beside)
+        load = tiles * within * (shared * slab * facts.blocks + units.total)
+        first = slab * sizes["chunk"]
+        # The place of a chunk is free again when it was multiplied.
+        turns = tiles * within * shared * ceil_div(facts.blocks, sizes["chunk"])
+        compute = most(compute, ceil_div(compute + turns * (first + AROUND), _SLOTS.inputs))
     else:
         load = tiles * within * (slab * count + units.total)
         first = slab

@@ -12,7 +12,7 @@ from tpulite.arch.timing import (
 )
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, most
 
-__all__ = ["START", "TRANSFER_OVERHEAD", "ring_cycles"]
+__all__ = ["AROUND", "START", "TRANSFER_OVERHEAD", "ring_cycles"]
 
 _STORED = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN
 """Cycles from the start of a STORE to its token, beside its rows."""
@@ -23,7 +23,7 @@ START = FIRST_ROW + _STORED + END
 TRANSFER_OVERHEAD = COMMAND_BEATS + LOAD_TOKEN
 """Cycles of a LOAD or STORE beside its rows: commands come through the channel of LOADs."""
 
-_AROUND = LOAD_LATENCY + LOAD_TOKEN + _STORED - 2
+AROUND = LOAD_LATENCY + LOAD_TOKEN + _STORED - 2
 """Cycles of a tile beside its rows, from its place being free to that again; LOAD and STORE have
 their first row in their latencies."""
 
@@ -51,6 +51,6 @@ def ring_cycles(
         Whether a tile is computed in its place; else results have as many places of their own.
     """
     held = load + store if in_place else most(load, store)
-    around = ceil_div(held + compute + _AROUND, slots)
+    around = ceil_div(held + compute + AROUND, slots)
     period = most(most(load, compute), most(store, around))
     return START + load + compute + store + (tiles - 1) * period
