@@ -5,6 +5,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bind import ShapeRange, compile_range
+from tpulite.compiler.operators.steps import Maker, Needs
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Concat
@@ -51,6 +52,20 @@ def test_chunks_of_channels_have_the_bits_of_the_layers(config, seed):
         for name, value in results(bound, inputs).items():
             np.testing.assert_array_equal(value, due[name])
     assert max(min(each) for each in chosen) > 1, "no shape reads several blocks for several"
+
+
+def test_blocks_of_three_makers_wait_for_all_of_them():
+    stop = np.array([10, 20, 30])
+    needs = Needs(stop, blocks=np.array([9, 5, 3]), first=np.array([2, 5, 0]))
+    for maker, mine, blocks in (
+        (Maker(1, 4, 4), [True, True, False], [3, 1]),
+        (Maker(2, 8, 4), [True, False, False], [1]),
+    ):
+        part, waits = maker.part(needs)
+        assert np.asarray(waits).tolist() == mine
+        assert part.blocks is not None
+        assert part.blocks[waits].tolist() == blocks
+        assert part.stop.tolist() == stop.tolist()
 
 
 def test_a_small_buffer_costs_a_deep_network_little():

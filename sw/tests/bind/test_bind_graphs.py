@@ -51,7 +51,7 @@ def test_outputs_may_be_read_again(config):
 @pytest.mark.parametrize("across", [False, True])
 def test_depthwise_layers_between_few_and_many_outputs(rows, stride, across):
     """With N = 16, outputs 5 and 6 of stride 1, and 3 of stride 2, have no tile of their own."""
-    config = Config(ub_rows=2048, acc_rows=rows)
+    config = Config(ub_rows=1024, acc_rows=rows)
     net, rng = Builder(np.random.default_rng(6), (16, 16, 20)), np.random.default_rng(7)
     graph = net.graph(net.conv(net.depthwise("x", 3, stride), 16, 1))
     program = compile_range(graph, ShapeRange((1, 2), (3, 70), (3, 70)), config)

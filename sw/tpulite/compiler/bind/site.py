@@ -183,6 +183,7 @@ class _Binder:
             ways.insert(0, (top, (rows - top) // 2))
         if calm > top and rows - calm >= rows // _CALM:
             ways.insert(0, (calm, (rows - calm) // 2))
+        found = None
         for start, most in ways:
             room = Room(most, sources, stored, chained=not self._alone)
             facts = self._together, height, width, channels, room
@@ -190,9 +191,11 @@ class _Binder:
             if key not in self._chosen:
                 self._chosen[key] = choose(node.operator.strategies(*facts))
             chosen = self._chosen[key]
-            if chosen is not None:
-                return start, chosen, room
-        return None
+            if chosen is not None and (found is None or chosen.cycles < found[1].cycles):
+                found = start, chosen, room
+            if found is not None and not found[1].alone:
+                break
+        return found
 
     def _places(
         self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
