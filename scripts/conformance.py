@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from rich.progress import track
 
 from conformance_cases import Case, bind, find_cases
@@ -22,6 +21,7 @@ from conformance_page import Row, page
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.runtime.model import Model
+from tpulite_testing.oracles.onnx_session import open_onnx
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -101,10 +101,7 @@ def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact:
 
 def run_runtime(data: bytes, feeds: Sequence[Feed]) -> tuple[np.ndarray, ...]:
     """Run an ONNX file in ONNX Runtime, operator by operator."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = open_onnx(data, level="DISABLE_ALL")
     runs = [session.run(None, dict(feed)) for feed in feeds]
     return _join([[np.asarray(value) for value in run] for run in runs])
 

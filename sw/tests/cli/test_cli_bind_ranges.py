@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tpulite_testing.oracles.onnx_session import open_onnx
+
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-import onnxruntime
 
 from tpulite.program import Program
 from tpulite.runtime.session import Session
@@ -55,7 +56,7 @@ def check_bits(data: bytes, program: str) -> None:
     (spec,) = bound.inputs
     x = np.random.default_rng(2).integers(0, 256, spec.shape).astype(np.uint8)
     x = x.view(spec.dtype)
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = open_onnx(data)
     images = (x if x.ndim == 4 else x[np.newaxis]).transpose(0, 3, 1, 2)
     (due,) = session.run(None, {"x": np.ascontiguousarray(images)})
     due = np.asarray(due).transpose(0, 2, 3, 1)

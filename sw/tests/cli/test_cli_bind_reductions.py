@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tpulite_testing.oracles.onnx_session import open_onnx
+
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-import onnxruntime
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tpulite.program import Program
@@ -29,7 +30,7 @@ def onnx_file(shape, operator: str, **attributes) -> bytes:
 
 
 def by_onnx_runtime(data: bytes, x: np.ndarray) -> np.ndarray:
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = open_onnx(data)
     (y,) = session.run(None, {"x": np.ascontiguousarray(x.transpose(0, 3, 1, 2))})
     return np.asarray(y).transpose(0, 2, 3, 1)
 

@@ -6,6 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from tpulite_testing.oracles.onnx_session import open_onnx
+
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 from tpulite.arch.config import Config
 from tpulite.export import Sizes, export_files, export_network, reference_runs
@@ -31,7 +33,6 @@ def network(rng):
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is missing (Debian: apt install gcc)")
 def test_pooling_and_softmax_have_the_librarys_bits(tmp_path):
-    import onnxruntime
 
     rng = np.random.default_rng(8)
     data = network(rng)
@@ -46,9 +47,7 @@ def test_pooling_and_softmax_have_the_librarys_bits(tmp_path):
     library = built(files, tmp_path)
     chip, account = Chip(exported), ctypes.create_string_buffer(256)
     place = ctypes.byref(chip.placement)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = open_onnx(data)
     for one in x:
         (due,) = session.run(None, {"x": one})
         got = np.zeros_like(due)

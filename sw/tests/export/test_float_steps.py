@@ -105,11 +105,9 @@ def files():
 
 def opened(data):
     """Return an ordinary session of the untouched file."""
-    import onnxruntime
+    from tpulite_testing.oracles.onnx_session import open_onnx
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return open_onnx(data)
 
 
 def calls_of(data):

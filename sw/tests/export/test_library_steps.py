@@ -72,12 +72,9 @@ def run_c(library, call, operands, shape, dtype):
 
 def run_library(data, feeds):
     """Run the untouched file in an ordinary session, on floats that are the integers' meaning."""
-    import onnxruntime
+    from tpulite_testing.oracles.onnx_session import open_onnx
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return session.run(None, feeds)[0]
+    return open_onnx(data).run(None, feeds)[0]
 
 
 def real(integers, point, scale):

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from tpulite_testing.oracles.onnx_session import open_onnx
+
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
-import onnxruntime
 
 from tpulite.cli.reading import Reading
 from tpulite.frontend.onnx.file import load_onnx
@@ -56,7 +57,7 @@ def test_every_frame_has_the_librarys_bits(name, tmp_path):
     results = model.run(inputs)
     save_model(model, tmp_path / "net.tpulite")
     again = load_model_file(tmp_path / "net.tpulite").run(inputs)
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = open_onnx(data)
     names = [each.name for each in session.get_outputs()]
     state = {state.input: state.initial for state in graph.states}
     for number in range(FRAMES):

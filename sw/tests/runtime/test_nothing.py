@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from tpulite_testing.oracles.onnx_session import open_onnx
+
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.file import load_onnx
@@ -33,7 +34,7 @@ def same_as_untouched(tmp_path, data, *inputs):
     model = Model.load(path)
     feed = dict(zip(model.graph.inputs, inputs, strict=True))
     results = model.run(feed)
-    session = onnxruntime.InferenceSession(data)
+    session = open_onnx(data)
     wanted = map(np.asarray, session.run(None, feed))
     for name, expected in zip(model.graph.outputs, wanted, strict=True):
         np.testing.assert_array_equal(results.outputs[name].reshape(expected.shape), expected)

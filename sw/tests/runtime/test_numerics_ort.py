@@ -4,10 +4,13 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from tpulite_testing.oracles.onnx_session import open_onnx
+
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.file import load_onnx
+from tpulite.frontend.onnx.library import open_session
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite_testing.files.onnx_builder import OnnxBuilder
@@ -19,11 +22,7 @@ SHAPE = (1, 8, 6, 6)
 
 def session(data: bytes, *, keep_int8: bool = False) -> onnxruntime.InferenceSession:
     """Open an ordinary session, but for one entry."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    if keep_int8:
-        options.add_session_config_entry("session.qdqisint8allowed", "1")
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return open_onnx(data, keep_int8=keep_int8)
 
 
 def equals_session(data: bytes, exact: str = "ort", count: int = 20) -> Model:
@@ -186,3 +185,17 @@ def test_dynamically_quantized_products_are_the_machines(form):
     real = builder.node("Relu", builder.node("Cast", sums, to=TensorProto.FLOAT))
     model = equals_session(builder.build(builder.node("Div", real, scale)), count=5)
     assert model.macs > 0 and model.host_macs == 0
+
+
+def test_large_products_of_uint8_and_int8_do_not_saturate():
+    """Where AVX2 is without VNNI an ordinary session adds their pairs in int16."""
+    b = OnnxBuilder()
+    weight = RNG.integers(100, 128, (64, 32)).astype(np.int8)
+    data = b.build(
+        b.node("MatMulInteger", b.input("x", (8, 64), "uint8"), weight, np.uint8(0), np.int8(0)),
+        dtype="int32",
+    )
+    x = RNG.integers(200, 256, (8, 64)).astype(np.uint8)
+    for opened in (open_onnx(data), open_session(data, "ENABLE_ALL")):
+        (sums,) = opened.run(None, {opened.get_inputs()[0].name: x})
+        np.testing.assert_array_equal(sums, x.astype(np.int64) @ weight)

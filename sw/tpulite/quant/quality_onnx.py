@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import numpy_helper
 
+from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.quality import BEST, Quality, Sums, TensorError, same_places
 
 __all__ = ["measure_quality"]
@@ -89,11 +89,7 @@ def _session(
     model = onnx.load_model_from_string(data)
     ends = {value.name for value in (*model.graph.output, *model.graph.input)}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ends)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = open_session(model.SerializeToString(), "ENABLE_ALL")
     outputs = [output.name for output in session.get_outputs()]
 
     def run(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

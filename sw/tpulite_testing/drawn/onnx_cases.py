@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite_testing.drawn.operator_cases import OPERATORS as TFLITE_OPERATORS
 from tpulite_testing.drawn.operator_cases import Case, draw_case
+from tpulite_testing.oracles.onnx_session import open_onnx
 
 __all__ = ["OPERATORS", "draw_onnx_case", "run_ort"]
 
@@ -67,9 +67,7 @@ def draw_onnx_case(op: str, seed: int) -> tuple[Case, bytes]:
 
 def run_ort(case: Case, model: bytes) -> np.ndarray:
     """Return ONNX Runtime's output in the order of axes of the graph."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 3, 1
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = open_onnx(model, threads=1)
     feeds = {
         name: _to_file(value) for name, value in zip(case.graph.inputs, case.inputs, strict=True)
     }

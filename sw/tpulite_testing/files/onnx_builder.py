@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
+
+from tpulite_testing.oracles.onnx_session import open_onnx
 
 __all__ = ["OnnxBuilder", "run_onnx"]
 
@@ -84,9 +85,6 @@ class OnnxBuilder:
 
 def run_onnx(data: bytes, *inputs: np.ndarray) -> list[np.ndarray]:
     """Run a model in ONNX Runtime, without its own fusions."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    session = open_onnx(data, level="DISABLE_ALL")
     feeds = {entry.name: x for entry, x in zip(session.get_inputs(), inputs, strict=True)}
     return [np.asarray(value) for value in session.run(None, feeds)]

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from onnxruntime import quantization
+
+from tpulite_testing.oracles.onnx_session import open_onnx
 
 __all__ = ["quantize_statically", "run_library"]
 
@@ -57,5 +58,5 @@ def quantize_statically(
 
 def run_library(data: bytes, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """Run an untouched file with the default options of ONNX Runtime."""
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = open_onnx(data)
     return [np.asarray(value) for value in session.run(None, dict(inputs))]

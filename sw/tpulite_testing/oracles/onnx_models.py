@@ -1,9 +1,10 @@
 """Models of one quantized ONNX operator, run by ONNX Runtime."""
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+
+from tpulite_testing.oracles.onnx_session import open_onnx
 
 __all__ = ["run_matmul_integer", "run_qlinear_conv", "run_qlinear_matmul"]
 
@@ -64,7 +65,5 @@ def _run(operator: str, x, constants: dict[str, NDArray], shape, output_type) ->
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = open_onnx(model.SerializeToString())
     return np.asarray(session.run(None, {"x": x})[0])

@@ -71,11 +71,9 @@ def runs_as_the_library(
 def run_untouched(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Return the outputs of a file by its own library: default ONNX Runtime, reference LiteRT."""
     if path.suffix == ".onnx":
-        import onnxruntime
+        from tpulite_testing.oracles.onnx_session import open_onnx
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = open_onnx(path)
         return [np.asarray(value) for value in session.run(None, inputs)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
