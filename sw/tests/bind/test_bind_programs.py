@@ -14,7 +14,13 @@ from tpulite.golden.check import check
 from tpulite.program import Program
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.session import Session
-from tpulite_testing.drawn.range_cases import KINDS, config_name, draw_case, draw_inputs, expected
+from tpulite_testing.drawn.range_cases import (
+    EVERY_KIND,
+    config_name,
+    draw_case,
+    draw_inputs,
+    expected,
+)
 from tpulite_testing.regress import thinned
 
 CONFIGS = (
@@ -53,10 +59,10 @@ def draw_shapes(rng, case, config):
 
 
 @pytest.mark.parametrize("seed", thinned(range(6), 0, reason="others like them"))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("config", CONFIGS, ids=config_name)
 def test_random_shapes(config, kind, seed):
-    rng = np.random.default_rng((seed, KINDS.index(kind), CONFIGS.index(config)))
+    rng = np.random.default_rng((seed, EVERY_KIND.index(kind), CONFIGS.index(config)))
     case = draw_case(rng, kind)
     for dynamic, batch, height, width in draw_shapes(rng, case, config):
         program = dynamic.bind(height, width, batch=batch)
@@ -66,9 +72,9 @@ def test_random_shapes(config, kind, seed):
 
 
 @pytest.mark.parametrize("seed", thinned(range(25), *range(4), reason="others like them"))
-@pytest.mark.parametrize("kind", ["affine", "elementwise", "lut", "pool", "conv"])
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_like_programs_compiled_for_the_shape(kind, seed):
-    rng = np.random.default_rng((seed, KINDS.index(kind), 99))
+    rng = np.random.default_rng((seed, EVERY_KIND.index(kind), 99))
     case = draw_case(rng, kind)
     config = Config(array_size=(16, 32)[seed % 2])
     for dynamic, batch, height, width in draw_shapes(rng, case, config):

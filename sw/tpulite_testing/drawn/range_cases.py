@@ -24,9 +24,12 @@ from tpulite.graph.layers import (
 )
 from tpulite.program import Program
 
-__all__ = ["KINDS", "Case", "bytes_moved", "draw_case", "draw_inputs", "expected"]
+__all__ = ["EVERY_KIND", "KINDS", "Case", "bytes_moved", "draw_case", "draw_inputs", "expected"]
 
 KINDS = ("affine", "elementwise", "lut", "pool", "conv")
+EVERY_KIND = (*KINDS, "depthwise", "multiplier")
+"""What `draw_case` draws; a multiplier is a depthwise layer of several outputs a channel."""
+
 _CHANNELS = (1, 3, 5, 8, 16, 19, 40, 70)
 
 
@@ -153,6 +156,10 @@ def draw_case(rng, kind: str) -> Case:
             return Case(layer, channels, channels, (1, 1), unsigned, broadcast)
         case "pool":
             return _draw_pool(rng, channels, common, unsigned)
+        case "depthwise":
+            return _draw_depthwise(rng, channels, common)
+        case "multiplier":
+            return _draw_multiplier(rng, common)
     return _draw_conv(rng, channels, common)
 
 
@@ -191,10 +198,54 @@ def _draw_conv(rng, channels: int, common: dict) -> Case:
         dilation=dilation,
         padding=padding,
     )
-    smallest = tuple(
-        max(1, (kernel[i] - 1) * dilation[i] + 1 - padding[i] - padding[i + 2]) for i in (0, 1)
+    return Case(layer, channels, features, _smallest(layer))
+
+
+def _draw_depthwise(rng, channels: int, common: dict) -> Case:
+    kernel = tuple(int(v) for v in rng.integers(1, 6, 2))
+    layer = Depthwise(
+        **common,
+        weight=int8(rng, *kernel, channels),
+        requantization=requantization(rng, channels, 50),
+        input_zero_point=int(rng.integers(-9, 9)),
+        weight_zero_point=int(rng.integers(-9, 9)),
+        **_draw_windows(rng),
     )
-    return Case(layer, channels, features, smallest)
+    return Case(layer, channels, channels, _smallest(layer))
+
+
+def _draw_multiplier(rng, common: dict) -> Case:
+    """Draw a depthwise layer with a multiplier as frontends lower it: most weights are zero."""
+    channels, multiplier = int(rng.choice([1, 3, 8, 20])), int(rng.choice([2, 3, 8]))
+    kernel, features = tuple(int(v) for v in rng.integers(1, 6, 2)), channels * multiplier
+    weight = np.zeros((*kernel, channels, features), np.int8)
+    for channel in range(channels):
+        outputs = slice(channel * multiplier, (channel + 1) * multiplier)
+        weight[:, :, channel, outputs] = int8(rng, *kernel, multiplier)
+    layer = Conv(
+        **common,
+        weight=weight,
+        requantization=requantization(rng, features, 50),
+        input_zero_point=int(rng.integers(-9, 9)),
+        **_draw_windows(rng),
+    )
+    return Case(layer, channels, features, _smallest(layer))
+
+
+def _draw_windows(rng) -> dict[str, tuple[int, ...]]:
+    """Draw strides, dilation and padding."""
+    return {
+        "stride": tuple(int(v) for v in rng.integers(1, 4, 2)),
+        "dilation": tuple(int(v) for v in rng.integers(1, 4, 2)) if rng.random() < 0.3 else (1, 1),
+        "padding": tuple(int(v) for v in rng.integers(0, 4, 4)),
+    }
+
+
+def _smallest(layer: Conv | Depthwise) -> tuple[int, ...]:
+    """Return the smallest extents for which there is an output."""
+    kernel, padding = layer.weight.shape, layer.padding
+    reach = [(kernel[i] - 1) * layer.dilation[i] + 1 for i in (0, 1)]
+    return tuple(max(1, reach[i] - padding[i] - padding[i + 2]) for i in (0, 1))
 
 
 def draw_inputs(rng, program: Program) -> dict[str, np.ndarray]:
