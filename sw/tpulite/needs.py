@@ -49,7 +49,6 @@ _PURPOSES = {
     "report": "--html",
     "explore": "explore --search",
     "cluster": "--scheduler",
-    "cpsat": "--allocator cpsat",
     "litex": _SYSTEM,
     "boards": "make bitstream",
 }
@@ -69,7 +68,6 @@ _USES = {
     "tpulite compare NETWORK.tflite --oracle tflm": ("tflm",),
     "tpulite quantize NETWORK.onnx": ("onnx",),
     "tpulite quantize NETWORK.tflite": ("quantize", "litert"),
-    "tpulite compile NETWORK --allocator cpsat": ("cpsat",),
     "tpulite explore NETWORK --search N": ("explore",),
     "tpulite explore NETWORK --scheduler HOST": ("cluster",),
     "tpulite verilog": ("rtl",),

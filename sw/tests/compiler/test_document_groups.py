@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.document_groups import document_groups, place_in_order, repeats_too_much
+from tpulite.compiler.document_groups import document_groups, live_ranges, repeats_too_much
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.group.lifetimes import LiveRange, lifetimes
 from tpulite.compiler.options import Options
+from tpulite.compiler.schedule.longest import place_in_turn
+from tpulite_testing.compiling.rectangles import collide
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
@@ -67,31 +68,50 @@ def test_a_group_without_a_place_is_cut_into_more_slices():
     assert (group.layers, group.slices) == (range(3), 2)
 
 
-LIVES = (
-    LiveRange("short", "activation", 50, 0, 0),
-    LiveRange("long", "activation", 10, 0, 2),
-    LiveRange("large", "activation", 20, 1, 2),
-    LiveRange("w", "weight", 5, 1, 1),
-    LiveRange("stays", "weight", 7, 2, None),
-)
+def example():
+    """Return two convolutions with halos, the second one twice as wide, and one without."""
+    builder = GraphBuilder((40, 8, 16))
+    builder.conv("x", 16, name="3", **SAME)
+    builder.conv("3", 32, name="6", **SAME)
+    builder.conv("6", 32, 1, name="8")
+    return builder.graph()
+
+
+def spans(slices, **options):
+    table = GraphTable(example(), Config(), replace(OPTIONS, **options))
+    found = live_ranges(table, Group(range(3), slices))
+    return {each.buffer.name: (each.first, each.last) for each in found}
+
+
+def test_weights_may_be_loaded_while_the_layer_before_runs():
+    assert spans(1) == {
+        "x": (0, 0),
+        "constants of 3": (0, 0),
+        "3": (0, 1),
+        "constants of 6": (0, 1),
+        "6": (1, 2),
+        "constants of 8": (1, 2),
+        "8": (2, 2),
+    }
 
 
 def test_what_lives_long_is_placed_first_and_of_equals_what_is_large():
-    places = place_in_order(LIVES[:4], range(100), sliced=False)
-    assert places is not None
-    assert places == {"long": 0, "large": 10, "short": 10, "w": 30}
-    assert list(places) == ["long", "large", "short", "w"]
+    names = list(spans(1))
+    # 640, 320, 304 and 68 rows live for two layers; 640, 320 and 152 for one.
+    assert names == ["6", "3", "constants of 6", "constants of 8", "8", "x", "constants of 3"]
 
 
-def test_weights_are_placed_first_if_slices_share_them():
-    places = place_in_order(LIVES, range(100), sliced=True)
-    assert places is not None
-    assert list(places) == ["stays", "w", "long", "large", "short"]
-    assert (places["stays"], places["w"]) == (0, 7)
+@pytest.mark.parametrize("how", [{"slices": 2}, {"slices": 1, "batch": 2}])
+def test_weights_stay_and_are_placed_first_if_a_group_runs_several_times(how):
+    names = list(spans(**how))
+    assert names[:3] == ["constants of 6", "constants of 3", "constants of 8"]
+    assert {spans(**how)[name] for name in names[:3]} == {(0, 2)}
 
 
-def test_what_finds_no_place_is_told():
-    assert place_in_order(LIVES, range(66), sliced=False) is None
+def test_activations_have_the_rows_of_their_largest_slice():
+    table = GraphTable(example(), Config(), OPTIONS)
+    rows = {x.buffer.name: x.buffer.rows for x in live_ranges(table, Group(range(3), 2))}
+    assert (rows["x"], rows["3"], rows["6"], rows["8"]) == (22 * 8, 21 * 8, 20 * 16, 20 * 16)
 
 
 @given(layer_graphs(most_layers=6), st.sampled_from([64, 256, 1024]), st.sampled_from([1, 2]))
@@ -104,8 +124,9 @@ def test_groups_cover_the_layers_and_their_live_ranges_find_places(layers, ub_ro
         assert len(group.layers) > 1 or group.alone
         if group.slices:
             assert not group.rolling and not repeats_too_much(table, group)
-            sliced = group.slices * batch > 1
-            assert place_in_order(lifetimes(table, group), range(ub_rows), sliced=sliced)
+            places = live_ranges(table, group)
+            found, missing = place_in_turn(places, range(ub_rows), banks=1)
+            assert missing is None and not collide(places, found)
 
 
 @pytest.mark.parametrize("seed", range(1, 8))

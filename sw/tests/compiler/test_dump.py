@@ -8,7 +8,9 @@ from tpulite.compiler.dump.places import picture
 from tpulite.compiler.dump.slices import slices_text
 from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.group.predictions import predict_groups
+from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.group.group_costs import GroupCosts
+from tpulite.compiler.group.residency import network_cost
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
@@ -80,9 +82,10 @@ def test_groups_have_the_rows_of_their_slices(layers):
     lines = [line.rsplit(maxsplit=3) for line in sums.splitlines()]
     names, numbers = [line[0] for line in lines[1:]], [line[1:] for line in lines[1:]]
     assert names == ["in these groups", "each layer alone"]
+    costs = GroupCosts(GraphTable(layers, Config(), Options()), Config().ub_rows)
     for group, found in zip((groups, alone), numbers, strict=True):
-        cost = predict_groups(layers, group, Config())
-        expected = (cost.cycles, cost.read_bytes, cost.written_bytes)
+        cost = network_cost(costs, group)
+        expected = (cost.cycles, cost.read * 16, cost.written * 16)
         assert found == [f"{number:,}" for number in expected]
 
     halos = stage_text((Group(range(5), slices=4), *groups[1:]), about(layers))

@@ -7,7 +7,7 @@ from tpulite.compiler.options import Options
     ("fields", "message"),
     [
         ({"optimize": "size"}, "^optimize must be one of latency, memory, not 'size'$"),
-        ({"allocator": ""}, "^allocator must be one of online, longest, cpsat, not ''$"),
+        ({"allocator": ""}, "^allocator must be one of online, longest, not ''$"),
         ({"batch": 0}, "^batch must be at least 1, not 0$"),
         ({"moves": -1}, "^moves must be at least 0, not -1$"),
         (

@@ -7,14 +7,13 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_steps, repeated
 from tpulite.compiler.group.candidates import SLICES
 from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.group.lifetimes import LiveRange, lifetimes
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import Options
-from tpulite.compiler.schedule.longest import place_in_turn
+from tpulite.compiler.schedule.longest import long_first, place_in_turn
 from tpulite.compiler.schedule.scheduled import Lifetime
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["document_groups", "place_in_order", "repeats_too_much"]
+__all__ = ["document_groups", "live_ranges", "repeats_too_much"]
 
 
 def document_groups(
@@ -78,42 +77,44 @@ def repeats_too_much(table: GraphTable, group: Group) -> tuple[str, ...]:
     )
 
 
-def place_in_order(
-    lives: tuple[LiveRange, ...], rows: range, *, sliced: bool
-) -> dict[str, int] | None:
-    """Give live ranges places as the document does: rectangles of time x rows, each lowest first.
+def live_ranges(table: GraphTable, group: Group) -> tuple[Lifetime, ...]:
+    """Return what a group needs and when, in the order in which the document places it.
 
-    If the group is sliced, weights come first; then what lives long, and of equals what is large.
+    Time steps are the indices of layers. An activation has the rows of its largest slice, and lives
+    from where it is computed, or first read, to where it is last read. Weights can be loaded while
+    the layer before runs. In a group that runs several times they stay from the first step to the
+    last one, and are placed first; what lives long comes next, and of equals what is large.
 
     Parameters
     ----------
-    lives : tuple of LiveRange
-        Live ranges. What stays to the end is there all the time.
-    rows : range
-        Rows of the unified buffer to give out.
-    sliced : bool
-        Whether the group runs several times.
-
-    Returns
-    -------
-    dict of str to int, or None
-        First row by name, in the order in which they were placed; None if one finds no place.
+    table : GraphTable
+        The network.
+    group : Group
+        Layers that can be sliced, with at least one slice.
     """
-    begin = min((each.first for each in lives), default=0)
-    end = max((each.last or each.first for each in lives), default=0)
-
-    def span(each: LiveRange) -> tuple[int, int]:
-        return (begin, end) if each.last is None else (each.first, each.last)
-
-    def order(each: LiveRange) -> tuple[bool, int, int]:
-        first, last = span(each)
-        return sliced and each.kind != "weight", first - last, -each.rows
-
-    places = [
-        Lifetime(Buffer(each.name, each.rows), *span(each)) for each in sorted(lives, key=order)
+    members, layers = group.layers, table.layers
+    steps = plan_steps(layers, group)
+    stay = group.slices * table.options.batch > 1
+    times: dict[str, list[int]] = {}
+    weights = []
+    for i in members:
+        layer = layers.layers[i]
+        for name in (*layer.inputs, layer.output):
+            times.setdefault(name, []).append(i)
+        if rows := table.constants[i]:
+            buffer = Buffer(f"constants of {layer.name}", rows)
+            span = (members[0], members[-1]) if stay else (max(i - 1, members[0]), i)
+            weights.append(Lifetime(buffer, *span))
+    activations = [
+        Lifetime(
+            Buffer(name, max(len(step[name].live) for step in steps) * table.row[name]),
+            at[0],
+            at[-1],
+        )
+        for name, at in times.items()
     ]
-    found, missing = place_in_turn(places, rows, banks=1)
-    return None if missing else {buffer.name: row for buffer, row in found.items()}
+    first, others = (weights, activations) if stay else ([], activations + weights)
+    return (*sorted(first, key=long_first), *sorted(others, key=long_first))
 
 
 def _fewest_slices(table: GraphTable, group: Group, refused: frozenset[Group]) -> Group | None:
@@ -134,6 +135,6 @@ def _fewest_slices(table: GraphTable, group: Group, refused: frozenset[Group]) -
 
 def _fits(table: GraphTable, group: Group) -> bool:
     """Return whether all that a group needs finds a place beside each other."""
-    sliced = group.slices * table.options.batch > 1
-    rows = range(table.config.ub_rows)
-    return place_in_order(lifetimes(table, group), rows, sliced=sliced) is not None
+    places = live_ranges(table, group)
+    _, missing = place_in_turn(places, range(table.config.ub_rows), banks=1)
+    return missing is None

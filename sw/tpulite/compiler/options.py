@@ -7,8 +7,8 @@ __all__ = ["ALLOCATORS", "GOALS", "GROUPINGS", "LEAST_EFFORT", "ORDERS", "Option
 GOALS = ("latency", "memory")
 """``latency`` takes the fewest cycles; ``memory`` the fewest bytes of DRAM traffic, then cycles."""
 
-ALLOCATORS = ("online", "longest", "cpsat")
-"""How addresses are found: in program order; long-lived buffers first; by OR-tools' solver."""
+ALLOCATORS = ("online", "longest")
+"""How addresses are found: in program order; or long-lived buffers first, then large ones."""
 
 GROUPINGS = ("cost", "document")
 """How groups are chosen: ``cost`` takes the cheapest by predicted cycles; ``document`` grows them

@@ -51,7 +51,7 @@ def choose_groups(
         And how many commands there are.
     """
     layers, config, options = judge.layers, judge.known.config, judge.options
-    settled = options.allocator == "cpsat" or options.order != "fast" or not options.grouping
+    settled = options.order != "fast" or not options.grouping
     settled |= judge.pool.pins is not None or options.groups == "document"
     settled |= all(store.resident for store in placement.stores.values())
     left = options.effort // _GROUPS
@@ -97,7 +97,7 @@ def choose_plans(judge: Judge, groups: tuple[Group, ...], placement: Placement) 
     options, layers = judge.options, judge.layers
     effort = min(options.effort, _MOST * options.effort // len(layers.layers) ** 2)
     ordered = options.order != "fast"
-    settled = not options.prefetch or options.allocator == "cpsat" or options.batch > 1
+    settled = not options.prefetch or options.batch > 1
     if settled or judge.limits != Limits() or (effort < LEAST_EFFORT and not ordered):
         return Plans()
     sites = _sites(judge, groups, placement)

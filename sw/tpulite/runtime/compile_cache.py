@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -124,19 +124,10 @@ def program_key(layers: LayerGraph, config: Config, options: Options) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     parts = [compiler_key(), config.as_dict(), options, layers]
-    if options.allocator == "cpsat":
-        parts.append(_ortools())
     for part in parts:
         for data in _serialize(part):
             digest.update(data)
     return digest.hexdigest()
-
-
-def _ortools() -> str:
-    try:
-        return version("ortools")
-    except PackageNotFoundError:
-        return "none"  # the allocator says what it needs
 
 
 @cache

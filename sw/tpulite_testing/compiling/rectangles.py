@@ -29,10 +29,10 @@ _LAYERS = {
 
 
 @st.composite
-def lifetimes(draw, *, most: int = 24) -> tuple[Lifetime, ...]:
+def lifetimes(draw) -> tuple[Lifetime, ...]:
     """Draw buffers, when they are needed, and the bank of some."""
     found = []
-    for number in range(draw(st.integers(1, most))):
+    for number in range(draw(st.integers(1, 24))):
         bank = draw(st.sampled_from([None, None, 0, 4]))
         buffer = Buffer(f"b{number}", draw(st.integers(1, 40)), bank=bank)
         first = draw(st.integers(0, 20))

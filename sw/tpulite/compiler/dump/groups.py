@@ -12,8 +12,7 @@ from tpulite.compiler.geometry.slices import plan_columns, plan_steps
 from tpulite.compiler.group.costs import Cost
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.predictions import predict_groups
-from tpulite.compiler.group.residency import resident_activations
+from tpulite.compiler.group.residency import network_cost, resident_activations
 from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.live_tensors import Section, StepNumbers
@@ -52,7 +51,8 @@ def groups_text(
             first = i + 1 - len(section.groups)
             title = f"\nlive ranges of groups {first} to {i}\n" if first < i else ""
             texts[-1] += f"{title}{live_text(section, numbers, config)}"
-    return "\n".join((*texts, _sums(groups, layers, config, options)))
+    alone = group_layers(layers, config, options.ungrouped)
+    return "\n".join((*texts, _sums(costs, {"in these groups": groups, "each layer alone": alone})))
 
 
 def _header(group: Group, layers: LayerGraph, numbers: StepNumbers) -> str:
@@ -96,13 +96,13 @@ def _steps(group: Group, layers: LayerGraph) -> int:
     return len(plan_steps(layers, group))
 
 
-def _sums(groups: tuple[Group, ...], layers: LayerGraph, config: Config, options: Options) -> str:
-    """Return what the network is expected to cost with these groups, and without any."""
-    alone = group_layers(layers, config, options.ungrouped)
+def _sums(costs: GroupCosts, ways: dict[str, tuple[Group, ...]]) -> str:
+    """Return what the network is expected to cost in each way."""
+    row_bytes = costs.table.config.row_bytes
     rows = []
-    for what, each in (("in these groups", groups), ("each layer alone", alone)):
-        cost = predict_groups(layers, each, config, options)
-        numbers = (cost.cycles, cost.read_bytes, cost.written_bytes)
+    for what, groups in ways.items():
+        cost = network_cost(costs, groups)
+        numbers = (cost.cycles, cost.read * row_bytes, cost.written * row_bytes)
         rows.append((what, *(f"{number:,}" for number in numbers)))
     heads = ("estimate", "cycles", "bytes read", "bytes written")
     return columns(heads, rows, right=(1, 2, 3))

@@ -7,12 +7,13 @@ What is done in the end is decided when the groups are known: see
 from collections import Counter
 
 from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.group.costs import Cost
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Pick
 
-__all__ = ["crossing_rows", "passing_activations", "resident_activations"]
+__all__ = ["crossing_rows", "network_cost", "passing_activations", "resident_activations"]
 
 
 def passing_activations(layers: LayerGraph) -> dict[str, int]:
@@ -79,6 +80,20 @@ def resident_activations(
             taken -= rows[name]
             resident -= {name}
     return resident - {name for name, root in table.views.items() if root not in resident}
+
+
+def network_cost(costs: GroupCosts, groups: tuple[Group, ...]) -> Cost:
+    """Return the sums of what groups cost that cover a network; of rows that is the most."""
+    resident = resident_activations(costs, groups)
+    found = [costs.cost(group, resident) for group in groups]
+    return Cost(
+        cycles=sum(each.cycles for each in found),
+        read=sum(each.read for each in found),
+        written=sum(each.written for each in found),
+        rows=max(each.rows for each in found),
+        commands=sum(each.commands for each in found),
+        tiled=any(each.tiled for each in found),
+    )
 
 
 def crossing_rows(table: GraphTable, members: range, resident: frozenset[str]) -> int:

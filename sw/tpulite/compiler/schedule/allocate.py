@@ -1,15 +1,14 @@
 """Allocation: a place in the unified buffer for every buffer of a schedule."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import ALLOCATORS
-from tpulite.compiler.schedule.cpsat import place_cpsat
 from tpulite.compiler.schedule.longest import place_longest, rows_used
 from tpulite.compiler.schedule.online import Shortage
-from tpulite.compiler.schedule.scheduled import Lifetime, Schedule
+from tpulite.compiler.schedule.scheduled import Schedule
 
 __all__ = ["Allocation", "place_buffers"]
 
@@ -47,8 +46,7 @@ def place_buffers(
     allocator : str
         ``online`` takes the places found while scheduling, which leave what was freed last alone
         as long as possible, so that engines seldom wait; ``longest`` packs buffers from the
-        first row on, those that live long first; ``cpsat`` has OR-tools pack them better still.
-        Both take few rows, and more cycles.
+        first row on, those that live long first, which takes fewer rows and more cycles.
 
     Returns
     -------
@@ -58,31 +56,23 @@ def place_buffers(
     Raises
     ------
     ValueError
-        If there is no such allocator, or OR-tools are not installed.
+        If there is no such allocator.
     """
     if allocator not in ALLOCATORS:
         raise ValueError(f"allocator must be one of {', '.join(ALLOCATORS)}, not {allocator!r}")
     if allocator == "online":
         found: Mapping[Buffer, int] | Shortage = schedule.rows
-    elif allocator == "longest":
-        found = _place(schedule, config, allocator, place_longest)
     else:
-        found = _place(schedule, config, allocator, place_cpsat)
+        found = _place(schedule, config)
     if isinstance(found, Shortage):
         return found
     return Allocation(found, rows_used(found), schedule.bound)
 
 
-Placer = Callable[[tuple[Lifetime, ...], range, int], tuple[dict[Buffer, int], Lifetime | None]]
-"""From places, rows and banks to first rows, and the first place that was not found."""
-
-
-def _place(
-    schedule: Schedule, config: Config, allocator: str, placer: Placer
-) -> Mapping[Buffer, int] | Shortage:
-    """Return the row of every buffer, or what finds no place."""
+def _place(schedule: Schedule, config: Config) -> Mapping[Buffer, int] | Shortage:
+    """Pack what lives long first; return the row of every buffer, or what finds no place."""
     places, rows = schedule.places, range(schedule.first_row, config.ub_rows)
-    found, missing = placer(places, rows, config.ub_banks)
+    found, missing = place_longest(places, rows, config.ub_banks)
     if missing is not None:
         beside = [
             range(found[each.buffer], found[each.buffer] + each.buffer.rows)
@@ -95,7 +85,7 @@ def _place(
             free=sum(gaps),
             largest=max(gaps),
             row_bytes=config.row_bytes,
-            allocator=allocator,
+            allocator="longest",
         )
     joined = schedule.joined
     return {each.buffer: found[joined.get(each.buffer, each.buffer)] for each in schedule.lifetimes}

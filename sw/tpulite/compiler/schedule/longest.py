@@ -7,7 +7,7 @@ import numpy as np
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
 
-__all__ = ["highest_row", "place_in_turn", "place_longest", "rows_used"]
+__all__ = ["long_first", "place_in_turn", "place_longest", "rows_used"]
 
 
 def place_longest(
@@ -35,8 +35,8 @@ def place_longest(
     missing : Lifetime, optional
         The first one that has found no place, if that is so in both orders.
     """
-    best = place_in_turn(sorted(places, key=_long), rows, banks)
-    if best[1] is None and highest_row(best[0]) < rows.start + lower_bound(places) + banks:
+    best = place_in_turn(sorted(places, key=long_first), rows, banks)
+    if best[1] is None and _highest_row(best[0]) < rows.start + lower_bound(places) + banks:
         return best
     other = place_in_turn(sorted(places, key=_large), rows, banks)
     if other[1] is None and (best[1] is not None or rows_used(other[0]) < rows_used(best[0])):
@@ -44,7 +44,7 @@ def place_longest(
     return best
 
 
-def highest_row(found: Mapping[Buffer, int]) -> int:
+def _highest_row(found: Mapping[Buffer, int]) -> int:
     """Return the end of the highest place; 0 without any."""
     return max((row + buffer.rows for buffer, row in found.items()), default=0)
 
@@ -58,7 +58,8 @@ def rows_used(rows: Mapping[Buffer, int]) -> int:
     return used
 
 
-def _long(each: Lifetime) -> tuple[int, int, int]:
+def long_first(each: Lifetime) -> tuple[int, int, int]:
+    """Return what sorts live ranges: the longest first, and of equals the largest."""
     return each.first - each.last, -each.buffer.rows, each.first
 
 
