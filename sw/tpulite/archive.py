@@ -23,7 +23,7 @@ def packed(
     about = json.loads(json.dumps(about)) | {"sha256": _digest(about, parts)}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in {f"{kind}.json": json.dumps(about, indent=1).encode(), **parts}.items():
+        for name, data in {f"{kind}.json": json.dumps(about).encode(), **parts}.items():
             # A ZipInfo of our own has a fixed date, unlike writestr with a name.
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tpulite.bench.mobilenet_file import mobilenet_v2_graph
+from tpulite.bench.converted import mobilenet_v2_graph
 from tpulite.graph.graph import Graph, Node, State, Tensor
 from tpulite.models import CNN_DIGITS
 from tpulite.quant.exactness import Exactness

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.bench.converted import mobilenet_v2_graph
 from tpulite.bench.file_graphs import (
     add_graph,
     batch_norm_graph,
@@ -13,7 +14,6 @@ from tpulite.bench.file_graphs import (
     patches_graph,
 )
 from tpulite.bench.layers import LayersWorkload, make_layers
-from tpulite.bench.mobilenet_file import mobilenet_v2_graph
 from tpulite.bench.models import ModelWorkload
 from tpulite.compiler.options import Options
 from tpulite.graph.graph import Graph

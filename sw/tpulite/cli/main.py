@@ -4,7 +4,6 @@ import shutil
 import sys
 import traceback
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -117,7 +116,7 @@ def _fail(message: str) -> None:
 
 
 @click.group(cls=_Commands, invoke_without_command=True)
-@click.version_option(version("tpulite"))
+@click.version_option(package_name="tpulite")
 @click.pass_context
 def commands(context: click.Context) -> None:
     """Compile neural networks for the tpulite NPU, run them, and count the cycles."""

@@ -69,8 +69,12 @@ def convolve(
         dilation=dilation,
         padding=padding,
     )
-    total = sum(tap @ factor for tap, factor in zip(taps, factors, strict=True))
-    return np.asarray(total).astype(np.int64).astype(np.int32)
+    shape, total = (0, 0), np.zeros(())
+    for tap, factor in zip(taps, factors, strict=True):
+        # In two dimensions, since numpy calls BLAS once for each row of a feature map otherwise.
+        shape, flat = tap.shape[:2], tap.reshape(-1, tap.shape[2])
+        total = total + flat @ factor
+    return total.reshape(*shape, factors.shape[2]).astype(np.int64).astype(np.int32)
 
 
 def convolve_channels(

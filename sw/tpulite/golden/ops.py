@@ -83,11 +83,14 @@ def scale_accumulators(
     multiplier, shift, rounding : array of int
         As in a channel record: 31 bits, 8 bits signed, :class:`~tpulite.arch.numerics.Rounding`.
     """
+    modes = np.unique(rounding)
     acc, multiplier, shift, rounding = np.broadcast_arrays(
         *(np.asarray(x, dtype=np.int64) for x in (acc, multiplier, shift, rounding))
     )
+    if len(modes) == 1:
+        return _SCALE[Rounding(modes[0])](acc, multiplier, shift)
     result = np.empty(acc.shape, dtype=np.int64)
-    for mode in np.unique(rounding):
+    for mode in modes:
         here = rounding == mode
         result[here] = _SCALE[Rounding(mode)](acc[here], multiplier[here], shift[here])
     return result

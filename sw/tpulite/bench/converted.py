@@ -1,18 +1,21 @@
-"""MobileNetV2 as converters write it: uint8 images, QUANTIZE, PADs of their own, RELU6."""
+"""Networks as converters write them: uint8 images, QUANTIZE, PADs of their own."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
-from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph
-from tpulite.models.architectures import mobilenet_v2
+from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph, Pool
+from tpulite.models.architectures import mobilenet_v2, resnet50
 
-__all__ = ["mobilenet_v2_graph"]
+__all__ = ["mobilenet_v2_graph", "resnet50_graph"]
 
 _PIXELS = 1 / 127.5
 _RELU6 = 6 / 255
 _LINEAR = 0.05
+_RANGES = {True: (_RELU6, -128), False: (_LINEAR, 0)}
+"""Scale and zero point of outputs, by whether they are from 0 up."""
+
 _SPREAD = 2.0
 """Of outputs, so that those of RELU6 use all of their range."""
 
@@ -23,7 +26,17 @@ def mobilenet_v2_graph(name: str) -> Graph:
     The network is :func:`tpulite.models.architectures.mobilenet_v2`; its images are uint8, and
     where a stride is 2, a PAD puts a row below and a column on the right, with the zero point.
     """
-    writer = _Writer(mobilenet_v2())
+    return _graph(name, mobilenet_v2(), "relu6")
+
+
+def resnet50_graph(name: str) -> Graph:
+    """Return ResNet-50 of random weights: see :func:`mobilenet_v2_graph`."""
+    return _graph(name, resnet50(), "relu")
+
+
+def _graph(name: str, layers: LayerGraph, relu: str) -> Graph:
+    """Return a network of random weights, whose outputs from 0 up have this activation."""
+    writer = _Writer(layers, relu)
     nodes = tuple(writer.nodes())
     return Graph(name, nodes, writer.tensors, ("image",), ("logits",), "tflite")
 
@@ -31,8 +44,8 @@ def mobilenet_v2_graph(name: str) -> Graph:
 class _Writer:
     """Turns integer layers into operators and their tensors."""
 
-    def __init__(self, layers: LayerGraph) -> None:
-        self._layers = layers
+    def __init__(self, layers: LayerGraph, relu: str) -> None:
+        self._layers, self._relu = layers, relu
         self.tensors: dict[str, Tensor] = {}
 
     def nodes(self) -> Iterator[Node]:
@@ -45,9 +58,10 @@ class _Writer:
             if isinstance(layer, Conv | Depthwise):
                 yield from self._product(layer)
             elif isinstance(layer, Elementwise):
-                self._tensor(layer.output, self._shape(layer.output), _LINEAR, 0)
-                attributes = {"activation": "none"}
-                yield Node(layer.name, "add", layer.inputs, (layer.output,), attributes, "ADD")
+                assert layer.requantization is not None
+                yield self._add(layer, relu=layer.requantization.low == 0)
+            elif isinstance(layer, Pool) and layer.op == "max":
+                yield self._max_pool(layer)
             else:
                 self._tensor(layer.output, self._shape(layer.output), _RELU6, -128)
                 attributes = {"axes": (1, 2), "keep_dims": True}
@@ -57,17 +71,38 @@ class _Writer:
         self._tensor("logits", shape, _LINEAR, 0)
         yield Node("reshape", "reshape", (y,), ("logits",), {"shape": shape}, "RESHAPE")
 
+    def _add(self, layer: Elementwise, *, relu: bool) -> Node:
+        self._tensor(layer.output, self._shape(layer.output), *_RANGES[relu])
+        attributes = {"activation": self._relu if relu else "none"}
+        return Node(layer.name, "add", layer.inputs, (layer.output,), attributes, "ADD")
+
+    def _max_pool(self, layer: Pool) -> Node:
+        quantization = self.tensors[layer.inputs[0]].quantization
+        assert quantization is not None
+        shape = self._shape(layer.output)
+        self.tensors[layer.output] = Tensor(layer.output, shape, "int8", quantization)
+        attributes = {
+            "window": layer.window,
+            "stride": layer.stride,
+            "padding": _same(layer.window[0]),
+            "activation": "none",
+        }
+        return Node(
+            layer.name, "max_pool", layer.inputs, (layer.output,), attributes, "MAX_POOL_2D"
+        )
+
     def _product(self, layer: Conv | Depthwise) -> Iterator[Node]:
         requantization = layer.requantization
         assert requantization is not None
         relu = requantization.low == 0
         source, padding = layer.inputs[0], layer.padding
         if layer.stride == (2, 2):
-            padded = f"{source}_padded"
-            yield self._pad(source, padded)
-            source, padding = padded, (0, 0, 0, 0)
-        scale, zero_point = (_RELU6, -128) if relu else (_LINEAR, 0)
-        y = self._tensor(layer.output, self._shape(layer.output), scale, zero_point)
+            if any(pads := _same(layer.weight.shape[0])):
+                padded = f"{source}_padded"
+                yield self._pad(source, padded, pads)
+                source = padded
+            padding = (0, 0, 0, 0)
+        y = self._tensor(layer.output, self._shape(layer.output), *_RANGES[relu])
         x = self.tensors[source].quantization
         assert x is not None and y.quantization is not None
         # The factor that architectures.py has found for a channel is that of input and weights.
@@ -82,7 +117,7 @@ class _Writer:
             "stride": layer.stride,
             "dilation": layer.dilation,
             "padding": padding,
-            "activation": "relu6" if relu else "none",
+            "activation": self._relu if relu else "none",
         }
         inputs = (source, f"{layer.name}_weight", f"{layer.name}_bias")
         op, code = ("depthwise", "DEPTHWISE_CONV_2D") if depthwise else ("conv", "CONV_2D")
@@ -90,13 +125,14 @@ class _Writer:
             attributes["multiplier"] = 1
         yield Node(layer.name, op, inputs, (layer.output,), attributes, code)
 
-    def _pad(self, x: str, padded: str) -> Node:
+    def _pad(self, x: str, padded: str, pads: tuple[int, int, int, int]) -> Node:
         quantization = self.tensors[x].quantization
         assert quantization is not None
         batch, height, width, channels = self.tensors[x].shape
-        shape = (batch, height + 1, width + 1, channels)
+        top, left, bottom, right = pads
+        shape = (batch, top + height + bottom, left + width + right, channels)
         self.tensors[padded] = Tensor(padded, shape, "int8", quantization)
-        attributes = {"padding": (0, 0, 1, 1), "value": int(quantization.zero_point[0])}
+        attributes = {"padding": pads, "value": int(quantization.zero_point[0])}
         return Node(padded, "pad", (x,), (padded,), attributes, "PAD")
 
     def _shape(self, name: str) -> tuple[int, ...]:
@@ -113,3 +149,10 @@ class _Writer:
         scale = scales.astype(np.float32)
         quantization = Quantization(scale, np.zeros(len(scale), np.int64), axis)
         self.tensors[name] = Tensor(name, data.shape, str(data.dtype), quantization, data)
+
+
+def _same(kernel: int) -> tuple[int, int, int, int]:
+    """Return SAME padding of even extents for stride 2: (top, left, bottom, right)."""
+    total = max(0, kernel - 2)
+    before = total // 2
+    return before, before, total - before, total - before
