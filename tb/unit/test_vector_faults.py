@@ -7,7 +7,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
-from vector_bench import ENDING, VectorBench
+from vector_bench import VectorBench
 from vector_model import PAIRED, REQUANTIZED, SCALED, WINDOWED, parameter_parts
 from vector_path import VectorPath
 
@@ -185,7 +185,7 @@ async def stop_ends_the_reads(dut, operation: VectorOp) -> None:
     dut.engine__stop.value = 1
     await ClockCycles(dut.clk, 2)
     read = len(bench.cycles["a"])
-    await ClockCycles(dut.clk, ENDING)
+    await bench.ended(read)
     reads = [row for what, row in bench.events if what == "a" and row < 400]
     assert len(bench.cycles["a"]) <= read + 4
     assert len(bench.cycles["write"]) == len(reads) < 400

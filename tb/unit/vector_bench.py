@@ -16,10 +16,13 @@ from tpulite_rtl.lib.interfaces import FAULT, write_layout
 from tpulite_tb.edges import at_each_edge, reader
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
-__all__ = ["ENDING", "VectorBench"]
+__all__ = ["VectorBench"]
 
-ENDING = 1200
+_ENDING = 1200
 """Cycles in which all rows that were read become norms, which take longest."""
+
+_SURPLUS = 150
+"""Cycles in which rows of any other operation are written, whatever refuses."""
 
 _PORTS = ("read_a__request", "read_b__request", "write__request")
 
@@ -73,6 +76,8 @@ class VectorBench:
         self.cycles: dict[str, list[int]] = {name: [] for name in names}
         self.states: dict[int, EngineState] = {}
         self.sent = 0
+        self._due = 0
+        self._surplus = _SURPLUS
         self._cycle = 0
         self._given = 0
         self._quarter = config.ub_rows // 4
@@ -122,6 +127,9 @@ class VectorBench:
         outcome = execute(command, self.expected, self.config)
         for row, data in outcome.writes if starts else []:
             self.expected[row] = data
+            self._due += 1
+        if command["operation"] == VectorOp.NORM:
+            self._surplus = _ENDING
         return outcome
 
     async def finished(self) -> None:
@@ -134,7 +142,15 @@ class VectorBench:
         """Wait for a fault, and until everything that was under way has ended."""
         while self.fault is None:
             await RisingEdge(self.dut.clk)
-        await ClockCycles(self.dut.clk, ENDING)
+        await self.ended(self._due)
+
+    async def ended(self, writes: int) -> None:
+        """Wait for so many writes, if they come, and then for surplus events."""
+        for _ in range(_ENDING):
+            if len(self.cycles["write"]) >= writes:
+                break
+            await RisingEdge(self.dut.clk)
+        await ClockCycles(self.dut.clk, self._surplus)
 
     @property
     def fault(self) -> tuple[int, int, int] | None:
