@@ -157,7 +157,8 @@ static void say_product(conv *c, const tile *t, const region *r, const tpulite_u
         if (facts->requantized)
             TPULITE_PUT(&word, CONV_RECORD_ROW, weight_row + unit->weight_rows);
     }
-    int32_t freed = result < sizes->out_slots ? -1 : (int32_t)(result - sizes->out_slots);
+    int waits = unit->final && result >= sizes->out_slots;
+    int32_t freed = waits ? (int32_t)(result - sizes->out_slots) : -1;
     tpulite_say_product(c->binding, &word, freed, early);
 }
 
