@@ -37,7 +37,7 @@ CPU = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else "
 @pytest.mark.parametrize("family", FAMILIES)
 def test_plain_onnx_networks_are_onnx_runtime_s(family):
     if family == "siamese" and "avx512f" not in CPU:
-        pytest.skip("its float sigmoid differs in a bit on AVX2, of unknown cause")
+        pytest.skip("its float sigmoid differs on AVX2; by how much and why is not known")
     for seed in seeds(family, 1, 2):
         plain.plain_onnx(seed)
 
