@@ -1,4 +1,4 @@
-"""ONNX Runtime as an oracle: the same bits on every CPU."""
+"""ONNX Runtime as an oracle, with exact kernels where it has them."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +20,10 @@ def open_onnx(
     """Open an untouched file on the CPU, with the default options but for those named.
 
     On a CPU without VNNI the default kernels add pairs of uint8 x int8 products in int16, which
-    saturates; ``x64quantprecision`` chooses kernels that add in int32, as all other CPUs do. It has
-    none for int8 activations, whose default kernels are exact, nor for operators that share a zero
-    point.
+    saturates; ``x64quantprecision`` chooses kernels that add in int32, as all other CPUs do. ONNX
+    Runtime fails to choose them for some files with int8 activations, and for weights that share a
+    zero point; the entry has no effect at ``DISABLE_ALL``. There such a CPU is no oracle for large
+    products of uint8 and int8.
 
     Parameters
     ----------

@@ -67,7 +67,10 @@ def open_session(
     path: Path | None = None,
     **entries: str,
 ) -> Any:
-    """Open a session on one thread of the CPU, exact on every CPU.
+    """Open a session on one thread of the CPU, with exact kernels where ONNX Runtime has them.
+
+    On a CPU without VNNI products of uint8 and int8 may still saturate: at ``DISABLE_ALL``, and in
+    files whose weights share a zero point.
 
     Parameters
     ----------
@@ -100,8 +103,8 @@ def open_session(
 
     if path is None:
         # Without VNNI the kernels of AVX2 add pairs of uint8 x int8 products in int16, which
-        # saturates. The exact ones have uint8 weights: there are none for int8 activations, nor for
-        # operators that share a zero point.
+        # saturates. ONNX Runtime fails to choose exact ones for int8 activations, and for weights
+        # that share a zero point; these files have the default kernels.
         with suppress(Exception):  # of classes of its own
             return opened(x64quantprecision="1", **entries)
     return opened(**entries)
