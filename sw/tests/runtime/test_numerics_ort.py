@@ -187,15 +187,35 @@ def test_dynamically_quantized_products_are_the_machines(form):
     assert model.macs > 0 and model.host_macs == 0
 
 
-def test_large_products_of_uint8_and_int8_do_not_saturate():
+@pytest.mark.parametrize("shared", ["nothing", "zero point", "weight"])
+def test_large_products_of_uint8_and_int8_do_not_saturate(shared):
     """Where AVX2 is without VNNI an ordinary session adds their pairs in int16."""
-    b = OnnxBuilder()
-    weight = RNG.integers(100, 128, (64, 32)).astype(np.int8)
-    data = b.build(
-        b.node("MatMulInteger", b.input("x", (8, 64), "uint8"), weight, np.uint8(0), np.int8(0)),
-        dtype="int32",
-    )
-    x = RNG.integers(200, 256, (8, 64)).astype(np.uint8)
+    b, x = OnnxBuilder(), RNG.integers(200, 256, (8, 64)).astype(np.uint8)
+    weights = [RNG.integers(100, 128, (64, 32)).astype(np.int8) for _ in range(2)]
+    points = [b.constant(np.int8(0)) for _ in weights]
+    names = [b.constant(weight) for weight in weights]
+    if shared != "nothing":
+        points = points[:1] * 2
+    if shared == "weight":
+        names, weights = names[:1] * 2, weights[:1] * 2
+    read = b.input("x", x.shape, "uint8")
+    pairs = zip(names, points, strict=True)
+    sums = [b.node("MatMulInteger", read, name, np.uint8(0), point) for name, point in pairs]
+    data = b.build(*sums, dtype="int32")
     for opened in (open_onnx(data), open_session(data, "ENABLE_ALL")):
-        (sums,) = opened.run(None, {opened.get_inputs()[0].name: x})
-        np.testing.assert_array_equal(sums, x.astype(np.int64) @ weight)
+        for found, weight in zip(opened.run(None, {"x": x}), weights, strict=True):
+            np.testing.assert_array_equal(found, x.astype(np.int64) @ weight)
+
+
+def test_products_of_a_weight_that_two_branches_share_do_not_saturate():
+    b, step = OnnxBuilder(), 1 << 13
+    factors = RNG.integers(100, 128, (64, 8)).astype(np.int8)
+    weight = b.weight(factors, 1.0)
+    inputs = [b.quantize(b.input(name, (4, 64)), 1.0, 0, "uint8") for name in ("x", "z")]
+    products = [b.node("MatMul", x, weight) for x in inputs]
+    data = b.build(*(b.quantize(y, step, 0, "uint8") for y in products), dtype="float32")
+    feeds = {name: RNG.integers(200, 256, (4, 64)).astype(np.float32) for name in ("x", "z")}
+    for opened in (open_onnx(data), open_session(data, "ENABLE_ALL")):
+        for found, x in zip(opened.run(None, feeds), feeds.values(), strict=True):
+            exact = x.astype(np.int64) @ factors.astype(np.int64)
+            np.testing.assert_array_equal(found, np.rint(exact / step) * step)

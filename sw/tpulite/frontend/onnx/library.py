@@ -5,6 +5,7 @@ joins to an integer kernel. The extended level has all of these decisions, and i
 depend on the CPU; the layouts of later levels do.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ __all__ = [
     "library_version",
     "open_session",
     "optimize",
+    "prefer_exact",
 ]
 
 CONTRIBUTED = "com.microsoft"
@@ -67,10 +69,7 @@ def open_session(
     path: Path | None = None,
     **entries: str,
 ) -> Any:
-    """Open a session on one thread of the CPU, with exact kernels where ONNX Runtime has them.
-
-    On a CPU without VNNI products of uint8 and int8 may still saturate: at ``DISABLE_ALL``, and in
-    files whose weights share a zero point.
+    """Open a session on one thread of the CPU, with the exact kernels of :func:`prefer_exact`.
 
     Parameters
     ----------
@@ -87,7 +86,7 @@ def open_session(
     """
     import onnxruntime
 
-    def opened(**entries: str) -> Any:
+    def opened(data: bytes, **exact: str) -> Any:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = _FATAL
@@ -95,19 +94,72 @@ def open_session(
         options.graph_optimization_level = getattr(levels, f"ORT_{level}")
         if path is not None:
             options.optimized_model_filepath = str(path)
-        for name, value in entries.items():
+        for name, value in (entries | exact).items():
             options.add_session_config_entry(f"session.{name}", value)
         return onnxruntime.InferenceSession(
             data, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(disabled)
         )
 
-    if path is None:
-        # Without VNNI the kernels of AVX2 add pairs of uint8 x int8 products in int16, which
-        # saturates. ONNX Runtime fails to choose exact ones for int8 activations, and for weights
-        # that share a zero point; these files have the default kernels.
-        with suppress(Exception):  # of classes of its own
-            return opened(x64quantprecision="1", **entries)
-    return opened(**entries)
+    return prefer_exact(opened, data) if path is None else opened(data)
+
+
+def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
+    """Open a session with kernels that add products of uint8 and int8 exactly, if there are any.
+
+    On a CPU with AVX2 and without VNNI the default kernels add pairs of them in int16, which
+    saturates. The entry ``x64quantprecision`` makes int8 weights uint8, whose kernels are exact. It
+    throws if two operators share a weight or its zero point, so those are copied then. It also
+    throws for some files with int8 activations, whose default kernels are exact. At ``DISABLE_ALL``
+    it does nothing.
+
+    Parameters
+    ----------
+    opened : callable
+        Opens a session for the bytes of a file, with more entries by name.
+    data : bytes
+        A file.
+    """
+    for attempt in (lambda: data, lambda: _unshared(data)):
+        with suppress(Exception):  # of classes of its own; what else is wrong, the last call says
+            return opened(attempt(), x64quantprecision="1")
+    return opened(data)
+
+
+def _unshared(data: bytes) -> bytes:
+    """Return a file in which no two operators share an int8 initializer, dequantized or not."""
+    model = onnx.load_model_from_string(data)
+    graph = model.graph
+    known = {x.name: x for x in graph.initializer if x.data_type == onnx.TensorProto.INT8}
+    weights = {
+        node.output[0]: node
+        for node in graph.node
+        if node.op_type == "DequantizeLinear" and node.input[0] in known
+    }
+    read: set[str] = set()
+    nodes: list[onnx.NodeProto] = []
+
+    def own(node: onnx.NodeProto) -> onnx.NodeProto:
+        """Give a node copies of what nodes before it read."""
+        for i, name in enumerate(node.input):
+            if name not in read:
+                read.update({name} & {*known, *weights})
+                continue
+            node.input[i] = f"{name}/{len(graph.initializer)}.{len(nodes)}"
+            if name in known:
+                graph.initializer.add().CopyFrom(known[name])
+                graph.initializer[-1].name = node.input[i]
+            else:
+                copy = onnx.NodeProto()
+                copy.CopyFrom(weights[name])
+                copy.name = copy.output[0] = node.input[i]
+                nodes.append(own(copy))
+        return node
+
+    for node in graph.node:
+        nodes.append(own(node))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model.SerializeToString()
 
 
 def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
