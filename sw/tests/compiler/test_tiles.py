@@ -1,18 +1,25 @@
 """A layer that is the whole network runs as tiles where strips take more cycles."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.compiler import tile_choice
+from tpulite.compiler.lower.tiles import TiledLayer
+from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Activation, Depthwise, Layer, LayerGraph, Pool
+from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph, Pool
+from tpulite.runtime.session import Session
 from tpulite_testing.oracles.plain_layers import (
     plain_conv,
     plain_pool,
     random_requantization,
-    run_layer,
 )
 
 CONFIGS = {"16": Config(), "4": Config(array_size=4, ub_rows=4096, acc_rows=64)}
@@ -56,27 +63,63 @@ def test_layers_alone_are_as_fast_as_their_tiles(layer, size, out, most):
     assert cycles(layer, size, out) <= most
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("seed", range(4))
-def test_tiles_of_depthwise_layers_are_exact(config, seed):
-    rng = np.random.default_rng(seed)
-    stride, channels = 1 + seed % 2, int(rng.choice([5, 16, 33]))
-    size = tuple(int(v) for v in rng.integers(9, 33, 2))
-    out = tuple((extent - 1) // stride + 1 for extent in size)
-    layer = depthwise(rng, stride, channels)
-    x = rng.integers(-128, 128, (*size, channels)).astype(np.int8)
-    got = run_layer(layer, {"x": x.shape, "y": (*out, channels)}, {"x": x}, config)
-    np.testing.assert_array_equal(got, plain_conv(x, layer, out, depthwise=True))
+def convolution(rng, kernel: int, channels: int) -> Conv:
+    return Conv(
+        name="conv",
+        inputs=("x",),
+        output="y",
+        weight=rng.integers(-128, 128, (kernel, kernel, channels, 21)).astype(np.int8),
+        requantization=random_requantization(rng, 21, 60_000),
+        input_zero_point=int(rng.integers(-128, 128)),
+        padding=(kernel // 2,) * 4,
+    )
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-@pytest.mark.parametrize("seed", range(4))
-def test_tiles_of_pooling_are_exact(config, seed):
-    rng = np.random.default_rng(seed)
-    window, channels = 2 + seed % 2, int(rng.choice([5, 16, 33]))
-    size = tuple(int(v) for v in rng.integers(9, 33, 2))
-    out = tuple((extent - window) // window + 1 for extent in size)
-    x = rng.integers(-128, 128, (*size, channels)).astype(np.int8)
-    shapes = {"x": x.shape, "y": (*out, channels)}
-    got = run_layer(pooling(window), shapes, {"x": x}, config)
-    np.testing.assert_array_equal(got, plain_pool(x, pooling(window), out))
+def drawn(rng, family: str) -> tuple[Layer, int, int, Callable[..., np.ndarray]]:
+    """Return a layer, its channels before and behind, and its oracle."""
+    channels = int(rng.choice([5, 16, 33]))
+    if family.startswith("depthwise"):
+        layer = depthwise(rng, int(family[-1]), channels)
+        return layer, channels, channels, partial(plain_conv, depthwise=True)
+    if family.startswith("conv"):
+        return convolution(rng, int(family[-1]), channels), channels, 21, plain_conv
+    op, window = family.split()
+    return replace(pooling(int(window)), op=op), channels, channels, plain_pool
+
+
+@pytest.mark.parametrize(("name", "batch"), [("16", 1), ("4", 2)])
+@pytest.mark.parametrize(
+    "family", ["depthwise 1", "depthwise 2", "max 2", "average 3", "conv 1", "conv 3"]
+)
+def test_every_strategy_of_tiles_is_exact(name, batch, family, monkeypatch):
+    """Each is forced, whatever it costs; the oracle is a loop over the definition."""
+    rng, config = np.random.default_rng(len(family) + batch), CONFIGS[name]
+    layer, before, behind, oracle = drawn(rng, family)
+    size = tuple(int(v) for v in rng.integers(9, 17, 2))
+    out = layer._infer(Activation((*size, before))).shape[:2]
+    shapes = {"x": Activation((*size, before)), "y": Activation((*out, behind))}
+    graph = LayerGraph("alone", (layer,), shapes, ("x",), ("y",), unsigned=frozenset("x"))
+    x = rng.integers(0, 256, (batch, *size, before)).astype(np.uint8)
+    due = [oracle((each ^ 128).view(np.int8), layer, out) for each in x]
+    monkeypatch.setattr(tile_choice, "_OVER", np.inf)
+    monkeypatch.setattr(tile_choice, "_LESS", np.inf)
+    options = Options(batch=batch, effort=4000, simplify=False)
+    plans, forced = TiledLayer.plans, set()
+    for number in range(6):
+
+        def only(self, *args, number=number, **options):
+            return plans(self, *args, **options)[number : number + 1]
+
+        monkeypatch.setattr(TiledLayer, "plans", only)
+        stages: dict[str, object] = {}
+        program = compile_layers(graph, config, options, dump=stages.__setitem__)
+        tiling = stages["tile"]
+        assert isinstance(tiling, Tiling)
+        buffers = {region.buffer.name for op in tiling.ops for region in op.rows.values()}
+        if "tiles of y" not in buffers:
+            break
+        forced.add(number)
+        results = Session(program, "golden").run({"x": x if batch > 1 else x[0]})
+        assert results.fault is None
+        np.testing.assert_array_equal(results.outputs["y"].reshape(batch, *out, behind), due)
+    assert forced, "the layer has no strategy"
