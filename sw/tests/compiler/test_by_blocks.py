@@ -9,10 +9,10 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.planes import block_parts, runs_by_blocks
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.graph.layers import Activation, Conv, Depthwise, LayerGraph
 from tpulite_testing.compiling.forced_groups import forced_groups
 from tpulite_testing.drawn.compilations import Compilation
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import random_requantization
 
 
@@ -74,6 +74,6 @@ def test_nobody_else_may_read_what_is_between():
 def test_nothing_between_goes_to_dram_where_both_activations_do_not_fit():
     """28x28x192 twice is more than the buffer has; the layer after it needs no LOAD of it."""
     layers = pair(28, 28, (32, 192))
-    program = compile_layers(layers, Config())
+    program = kept_program(layers, Config())
     moves = [each for each in program.commands if each.opcode in (Opcode.LOAD, Opcode.STORE)]
     assert not any(each["window"] == Window.SCRATCH for each in moves)

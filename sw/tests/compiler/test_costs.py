@@ -6,10 +6,10 @@ from tpulite.arch.registers import EngineState
 from tpulite.compiler.geometry.extents import activation_rows, constant_rows, input_rows
 from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.golden.timing import predict
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.kept import kept_program
 
 SAME = {"padding": (1, 1, 1, 1)}
 ALONE = Options(grouping=False, effort=1)
@@ -64,7 +64,7 @@ def test_cycles_in_closed_form_are_those_of_the_cycle_model(name):
     packed_rows = input_rows(layers, layer, config) is not None
     assert packed_rows == (name == "packed rows")
     found = compute_cycles(layer, images, images[-1].shape[:2], config, packed_rows=packed_rows)
-    timeline = predict(compile_layers(layers, config, ALONE).commands, config)
+    timeline = predict(kept_program(layers, config, ALONE).commands, config)
     for engine, cycles in ((Engine.MXU, found.mxu), (Engine.VPU, found.vpu)):
         assert cycles == pytest.approx(timeline.engine(engine)[EngineState.BUSY], rel=0.06, abs=80)
 

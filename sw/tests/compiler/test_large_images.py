@@ -5,12 +5,12 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import random_requantization
 
 SMALL = Config(ub_rows=1024)
@@ -43,7 +43,7 @@ def test_rows_that_leave_no_room_for_a_second_strip_are_cut() -> None:
     graph = alone(layer, (24, 126, 16))
     (group,) = group_layers(graph, SMALL, Options())
     assert group.columns > 1
-    program = compile_layers(graph, SMALL)
+    program = kept_program(graph, SMALL)
     check_bits(graph, program)
     assert predict_cycles(program.commands, SMALL) < 1.2 * 24 * 126 * 9
 
@@ -60,5 +60,5 @@ def test_weights_of_deep_kernels_are_not_loaded_for_every_few_pixels() -> None:
         padding=(1, 1, 1, 1),
     )
     graph = alone(layer, (64, 64, 512))
-    program = compile_layers(graph, Config())
+    program = kept_program(graph, Config())
     assert predict_cycles(program.commands, Config()) < 1.03 * 64 * 64 * 9 * 32 * 32

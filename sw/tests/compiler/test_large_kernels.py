@@ -7,10 +7,10 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, Opcode
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import thinned
@@ -48,7 +48,7 @@ def conv(rng, size, kernel, channels, *, stride=(1, 1), dilation=(1, 1), padding
 
 def check_bits(rng, graph, config, options=ONE):
     """Compare every image of a batch with plain loops; return the program."""
-    program = compile_layers(graph, config, options)
+    program = kept_program(graph, config, options)
     layer, shape = graph.layers[0], graph.activations["y"].shape
     x = rng.integers(-128, 128, (options.batch, *graph.activations["x"].shape)).astype(np.int8)
     y = Session(program).run({"x": x.reshape(program.inputs[0].shape)}).outputs["y"]
@@ -140,7 +140,7 @@ def test_the_matrix_unit_hardly_waits_for_tiles():
     rng = np.random.default_rng(0)
     graph = conv(rng, (64, 64), (31, 31), (64, 16), padding=(15, 15, 15, 15), raw=False)
     config = Config(ub_rows=4096)
-    cycles = predict_cycles(compile_layers(graph, config).commands, config)
+    cycles = predict_cycles(kept_program(graph, config).commands, config)
     assert cycles < 1.05 * sum(graph.macs().values()) / 256
 
 

@@ -6,10 +6,10 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.compiler.group.costs import compute_cycles
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.kept import kept_program
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import alternate
 
@@ -60,7 +60,7 @@ def test_long_images_are_cut(image, name):
     layers = varied(builder)
     x = np.random.default_rng(1).integers(-128, 128, shape, np.int8)
     expected = run_layers(layers, {"x": x})
-    results = Session(compile_layers(layers, config, quick_options()), "golden").run({"x": x})
+    results = Session(kept_program(layers, config, quick_options()), "golden").run({"x": x})
     for output in layers.outputs:
         np.testing.assert_array_equal(results.outputs[output], expected[output])
 
@@ -77,7 +77,7 @@ def test_more_channel_blocks_than_a_command_can_say_are_loaded_by_several():
     builder = GraphBuilder((1, 1, 19_200))
     builder.conv("x", 8, 1)
     graph, config = varied(builder), Config(array_size=4)
-    program = compile_layers(graph, config, Options(effort=0))  # others cut it
+    program = kept_program(graph, config, Options(effort=0))  # others cut it
     x = np.random.default_rng(1).integers(-128, 128, (1, 1, 19_200)).astype(np.int8)
     (due,) = (run_layers(graph, {"x": x})[name] for name in graph.outputs)
     (output,) = Session(program, "golden").run({"x": x}).outputs.values()

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import random_requantization
 from tpulite_testing.quick_options import quick_options
 
@@ -42,7 +42,7 @@ def pair(shape, channels, kernels, *, strides, padding=(0, 0, 0, 0), behind=(0, 
 
 def assert_exact(layers, config):
     x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
-    results = Session(compile_layers(layers, config, quick_options()), "golden").run({"x": x})
+    results = Session(kept_program(layers, config, quick_options()), "golden").run({"x": x})
     np.testing.assert_array_equal(results.outputs["z"], run_layers(layers, {"x": x})["z"])
 
 

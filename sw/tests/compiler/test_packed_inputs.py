@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.extents import activation_rows, input_rows
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import random_requantization
 from tpulite_testing.quick_options import quick_options
 
@@ -70,7 +70,7 @@ def networks(draw):
 @settings(max_examples=30)  # each is compiled
 @given(layers=networks(), config=st.sampled_from(CONFIGS), dense=st.booleans())
 def test_packed_inputs_give_the_same_bits(layers, config, dense):
-    program = compile_layers(layers, config, quick_options(dense_mode=dense))
+    program = kept_program(layers, config, quick_options(dense_mode=dense))
     x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
     given_x = x.view(np.uint8) ^ 128 if layers.unsigned else x
     results = Session(program, "golden").run({"x": given_x})
@@ -94,7 +94,7 @@ def test_patches_take_the_cycles_of_their_products(size, kernel, outputs):
     layers = network((size, size, 3), outputs, (kernel, kernel), stride=(kernel, kernel))
     tiles = -(-kernel * kernel * 3 // 16) * outputs // 16
     products = tiles * (size // kernel) ** 2
-    assert predict_cycles(compile_layers(layers, Config()).commands, Config()) < 1.15 * products
+    assert predict_cycles(kept_program(layers, Config()).commands, Config()) < 1.15 * products
 
 
 def test_two_rows_of_the_image_share_a_packed_row():

@@ -6,13 +6,13 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.compiler.geometry.progressions import progressions
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph, Pick
 from tpulite.graph.requantization import IDENTITY
 from tpulite.program import Program
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 
 SHAPE = (8, 10, 64)
 
@@ -35,7 +35,7 @@ def compiled(layers: list[Layer], outputs: str, shape=SHAPE) -> Program:
     for layer in layers:
         images[layer.output] = layer._infer(*(images[name] for name in layer.inputs))
     graph = LayerGraph("net", tuple(layers), images, ("x",), tuple(outputs.split()))
-    program = compile_layers(graph, Config())
+    program = kept_program(graph, Config())
     x = np.random.default_rng(7).integers(-128, 128, shape).astype(np.int8)
     expected, found = run_layers(graph, {"x": x}), Session(program).run({"x": x})
     for name in graph.outputs:

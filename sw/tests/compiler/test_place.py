@@ -7,11 +7,11 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import place_activations
 from tpulite.graph.layers import Activation, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.kept import kept_program
 
 SAME = {"padding": (1, 1, 1, 1)}
 
@@ -156,10 +156,10 @@ def test_vectors_that_part_must_stay_in_the_buffer():
         r"buffer, which has 64 rows \(1024 bytes\), beside what else is needed$"
     )
     with pytest.raises(ValueError, match=message):
-        compile_layers(reshaped((8, 8, 32), (4, 8, 64)), Config(ub_rows=64))
+        kept_program(reshaped((8, 8, 32), (4, 8, 64)), Config(ub_rows=64))
     message = r"^Layer 'r': Channels \[24, 48\] must be multiples of 16 to be reshaped$"
     with pytest.raises(ValueError, match=message):
-        compile_layers(reshaped((8, 8, 24), (4, 8, 48)), Config())
+        kept_program(reshaped((8, 8, 24), (4, 8, 48)), Config())
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -168,7 +168,7 @@ def test_a_reshaped_input_is_loaded_once(order):
     builder.lut("x", name="a")
     layers = (Reshape(name="r", inputs=("x",), output="r"), *builder.layers)[::order]
     images = builder.activations | {"r": Activation((4, 8, 16))}
-    program = compile_layers(LayerGraph("net", layers, images, ("x",), ("r", "a")), Config())
+    program = kept_program(LayerGraph("net", layers, images, ("x",), ("r", "a")), Config())
     loads = [c for c in program.commands if c.fields.get("window") == Window.INPUT]
     assert [c.opcode for c in loads] == [Opcode.LOAD]
     assert [c["lines"] * c["rows"] for c in loads] == [32]

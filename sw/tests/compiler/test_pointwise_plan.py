@@ -4,7 +4,6 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.bench.goals import GOALS
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.plan.pointwise import (
     SLOTS,
     best_pointwise_plan,
@@ -17,6 +16,7 @@ from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Affine, Elementwise, LayerGraph, Lut, Requantization
 from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 
 HALF = Requantization(multiplier=np.array([1 << 30]), shift=np.array([0]))
 LAYERS = {
@@ -59,7 +59,7 @@ def plan_of(graph, config):
 @pytest.mark.parametrize("shape", [(56, 56, 48), (56, 40, 64), (7, 7, 256), (1, 1000, 16)], ids=str)
 def test_costs_are_those_of_the_cycle_model(kind, shape):
     graph, config = network(kind, shape), Config()
-    cycles = predict_cycles(compile_layers(graph, config).commands, config)
+    cycles = predict_cycles(kept_program(graph, config).commands, config)
     assert plan_of(graph, config).cycles == pytest.approx(cycles, rel=0.1)
 
 
@@ -73,7 +73,7 @@ def test_costs_are_those_of_the_cycle_model(kind, shape):
 )
 def test_loads_and_stores_run_side_by_side_from_dram_to_dram(kind, shape, most):
     config = Config()
-    assert predict_cycles(compile_layers(network(kind, shape), config).commands, config) <= most
+    assert predict_cycles(kept_program(network(kind, shape), config).commands, config) <= most
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -83,7 +83,7 @@ def test_tiles_are_exact_where_there_is_hardly_room(kind, prefetch, config):
     graph = network(kind, (5, 9, 40))
     rng = np.random.default_rng(1)
     given = {x: rng.integers(-128, 128, (5, 9, 40)).astype(np.int8) for x in graph.inputs}
-    program = compile_layers(graph, config, Options(prefetch=prefetch))
+    program = kept_program(graph, config, Options(prefetch=prefetch))
     results = Session(program, GoldenDevice(config)).run(given)
     np.testing.assert_array_equal(results.outputs["y"], run_layers(graph, given)["y"])
 

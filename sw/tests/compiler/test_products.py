@@ -9,7 +9,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler import compile_layers, compile_pair
+from tpulite.compiler import compile_pair
 from tpulite.compiler.options import ORDERS, Options
 from tpulite.graph.layers import LayerGraph
 from tpulite.models import MLP_DIGITS
@@ -23,6 +23,7 @@ from tpulite_testing.drawn.dense_networks import (
     random_network,
     reference,
 )
+from tpulite_testing.kept import kept_program
 from tpulite_testing.regress import alternate
 
 SIZES = (4, 8, 16, 32)
@@ -110,7 +111,7 @@ def test_document_order_takes_all_n_blocks_for_each_k_tile():
 def test_panels_complete_each_block_before_the_next_one():
     options = Options(order="panels", grouping=False)
     layers = random_network(9, [70, 40], 49)
-    program = compile_layers(layers, Config(), options)
+    program = kept_program(layers, Config(), options)
     products = [c for c in program.commands if c.opcode == Opcode.CONV]
     assert [c["rows"] for c in products] == [n for n in (13, 12, 12, 12) for _ in range(3)]
     rows = [c["act_row"] for c in products]
@@ -126,7 +127,7 @@ def test_an_order_that_is_asked_for_skips_no_weights():
     zeros = np.full_like(layer.weight, layer.weight_zero_point)
     layers = replace(layers, layers=(replace(layer, weight=zeros),))
     for order, tiles in (("fast", 3), ("document", 9), ("panels", 9)):
-        program = compile_layers(layers, Config(), Options(order=order, simplify=False))
+        program = kept_program(layers, Config(), Options(order=order, simplify=False))
         products = [c for c in program.commands if c.opcode == Opcode.CONV]
         assert sum(c["blocks"] for c in products) == tiles, order
 

@@ -10,6 +10,7 @@ from collections import Counter
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from tpulite.compiler.pipeline import compile_layers
 from tpulite_testing.drawn.choices import Drawn, Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.regress import REGRESS
@@ -20,7 +21,8 @@ SEEDS = range(40 if REGRESS else 8)
 
 @st.composite
 def compilations(draw) -> Compilation:
-    return random_compilation(Drawn(draw))
+    case = random_compilation(Drawn(draw))
+    return case if draw(st.integers(0, 3)) == 3 else case.quick()
 
 
 def fits(case: Compilation) -> bool:
@@ -42,12 +44,12 @@ def test_few_are_refused(capsys):
     """The buffers that are drawn are small, but seldom too small; programs repeat byte by byte."""
     outcomes: Counter[bool] = Counter()
     for seed in SEEDS:
-        case = random_compilation(Seeded(seed), most=8)
+        case = random_compilation(Seeded(seed), most=8).quick()
         fitting = fits(case)
         outcomes[fitting] += 1
         if fitting and seed % 8 == 0:
-            first, second = case.compile(), case.compile()
-            assert first == second, f"seed {seed}"
+            again = compile_layers(case.graph, case.config, case.options)
+            assert case.compile() == again, f"seed {seed}"
     with capsys.disabled():
         print(f"\nrandom graphs: {outcomes[False]} of {len(SEEDS)} do not fit their buffers")
     assert outcomes[False] <= len(SEEDS) // 4

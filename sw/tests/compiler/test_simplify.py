@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.simplify.network import Simplified, simplify_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
@@ -28,6 +27,7 @@ from tpulite.graph.layers import (
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.choices import Choices, Drawn, Seeded
 from tpulite_testing.drawn.layer_graphs import random_layer_graph
+from tpulite_testing.kept import kept_program
 
 CONFIG, OPTIONS = Config(array_size=4), Options()
 IDENTITY = np.arange(-128, 128).astype(np.int8)
@@ -98,7 +98,7 @@ def test_most_drawn_networks_lose_channels_and_some_lose_copies():
 def test_programs_without_dead_channels_compute_the_same(seed):
     choices = Seeded(seed)
     layers = with_dead_channels(random_layer_graph(choices, most=8), choices)
-    program = compile_layers(layers, CONFIG, OPTIONS)
+    program = kept_program(layers, CONFIG, OPTIONS)
     rng = np.random.default_rng(seed)
     inputs = {
         x: rng.integers(-128, 128, layers.activations[x].shape, np.int8) for x in layers.inputs

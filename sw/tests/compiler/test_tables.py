@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
 from tpulite.compiler.translation import validate_translation
 from tpulite.golden.layers import run_layers
@@ -17,6 +16,7 @@ from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Affine, Conv, Elementwise, LayerGraph, Lut
 from tpulite.graph.requantization import Requantization
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.quick_options import quick_options
 
 BYTES = np.arange(-128, 128, dtype=np.int8)
@@ -104,7 +104,7 @@ def test_functions_as_exporters_spell_them_are_one_table(make):
     assert isinstance(table, Lut) and table.inputs == ("x",)
     assert short.activations.keys() == {"x", *layers.outputs} and not short.constants
     assert_same(layers, short)
-    program = compile_layers(layers, Config(), quick_options())
+    program = kept_program(layers, Config(), quick_options())
     x = np.resize(BYTES, layers.activations["x"].shape)
     (name,) = layers.outputs
     outputs = Session(program, "golden").run({"x": x}).outputs
@@ -191,5 +191,5 @@ def test_silu_runs_beside_the_convolution_before_it():
         activations={**rest.activations, "x": Activation((32, 32, 8))},
         inputs=("x",),
     )
-    program = compile_layers(layers, Config(), Options())
+    program = kept_program(layers, Config(), Options())
     assert predict_cycles(program.commands, Config()) <= 5_700

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, LayerGraph, Requantization, TransposedConv
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.quick_options import quick_options
 
 
@@ -38,7 +38,7 @@ def network(shape, kernel, stride, *, channels, size=None, padding=(0, 0)) -> La
 
 def exact(graph: LayerGraph, config: Config) -> None:
     x = np.random.default_rng(4).integers(-128, 128, graph.activations["x"].shape).astype(np.int8)
-    found = Session(compile_layers(graph, config, quick_options())).run({"x": x}).outputs["y"]
+    found = Session(kept_program(graph, config, quick_options())).run({"x": x}).outputs["y"]
     np.testing.assert_array_equal(found, run_layers(graph, {"x": x})["y"])
 
 
@@ -66,5 +66,5 @@ def test_most_cycles_multiply(extent, inputs, channels, kernel):
     shape, padding = (extent, extent, inputs), max(kernel - 2, 0) // 2
     graph = network(shape, (kernel, kernel), (2, 2), channels=channels, padding=(padding, padding))
     macs = extent**2 * kernel**2 * inputs * channels
-    cycles = predict_cycles(compile_layers(graph, Config()).commands, Config())
+    cycles = predict_cycles(kept_program(graph, Config()).commands, Config())
     assert macs / 256 >= 0.85 * cycles

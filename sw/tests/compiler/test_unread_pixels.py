@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Conv, Depthwise
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.kept import kept_program
 from tpulite_testing.quick_options import quick_options
 
 SAME = {"padding": (1, 1, 1, 1)}
@@ -47,7 +47,7 @@ def varied(layers):
 
 def assert_exact(layers, config):
     x = np.random.default_rng(1).integers(-128, 128, layers.activations["x"].shape, np.int8)
-    results = Session(compile_layers(layers, config, quick_options()), "golden").run({"x": x})
+    results = Session(kept_program(layers, config, quick_options()), "golden").run({"x": x})
     expected = run_layers(layers, {"x": x})
     for name in layers.outputs:
         np.testing.assert_array_equal(results.outputs[name], expected[name])
@@ -66,7 +66,7 @@ def test_strides_go_to_the_first_layer_that_may_take_them():
 
 def test_three_quarters_of_the_work_is_saved():
     found, before = (
-        predict_cycles(compile_layers(layers, Config()).commands, Config())
+        predict_cycles(kept_program(layers, Config()).commands, Config())
         for layers in (bottleneck(28), bottleneck(28, outputs=("shortcut", "next", "relu")))
     )
     assert found < 0.7 * before

@@ -5,9 +5,9 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import Timeline, predict
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.kept import kept_program
 
 CONFIG = Config()
 SAME = {"padding": (1, 1, 1, 1)}
@@ -15,7 +15,7 @@ PLAIN = Options(effort=0)
 
 
 def timeline(builder: GraphBuilder, options: Options = PLAIN) -> Timeline:
-    return predict(compile_layers(builder.graph(), CONFIG, options).commands, CONFIG)
+    return predict(kept_program(builder.graph(), CONFIG, options).commands, CONFIG)
 
 
 def lost(times: Timeline) -> int:
@@ -38,7 +38,7 @@ def test_a_first_layer_waits_for_few_rows_of_its_input(size, bound):
     builder = GraphBuilder((size, size, 3))
     builder.conv("x", 8, 3, stride=(2, 2), padding=(0, 0, 1, 1))
     layers = builder.graph()
-    times = predict(compile_layers(layers, CONFIG, PLAIN).commands, CONFIG)
+    times = predict(kept_program(layers, CONFIG, PLAIN).commands, CONFIG)
     first = next(each for each in times.times if each.engine is Engine.MXU)
     assert first.start < 600
     multiplied = max(each.stop for each in times.times if each.engine is Engine.MXU)

@@ -7,12 +7,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.geometry.used_blocks import used_blocks, used_runs
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.substitute import substitute_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import plain_conv, random_requantization
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import alternate
@@ -70,7 +70,7 @@ def depthwise(rng, channels: int, **geometry) -> LayerGraph:
 
 
 def check_bits(rng, graph: LayerGraph, config: Config, options: Options | None = None) -> Program:
-    program = compile_layers(graph, config, options or quick_options())
+    program = kept_program(graph, config, options or quick_options())
     layer, shape = graph.layers[0], graph.activations["y"].shape
     x = rng.integers(-128, 128, graph.activations["x"].shape).astype(np.int8)
     y = Session(program).run({"x": x.reshape(program.inputs[0].shape)}).outputs["y"]
@@ -118,8 +118,8 @@ def test_one_weight_makes_a_tile_used() -> None:
 
 def test_groups_take_cycles_and_bytes_of_what_is_not_zero() -> None:
     rng, config = np.random.default_rng(0), Config()
-    dense = compile_layers(grouped(rng, 1, 128), config)
-    sparse = compile_layers(grouped(rng, 8, 128), config)
+    dense = kept_program(grouped(rng, 1, 128), config)
+    sparse = kept_program(grouped(rng, 8, 128), config)
     assert predict_cycles(sparse.commands, config) < 0.25 * predict_cycles(dense.commands, config)
     assert len(sparse.constants) < 0.25 * len(dense.constants)
 

@@ -11,6 +11,7 @@ from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.graph.layers import LayerGraph
+from tpulite_testing.kept import compiling_anew
 
 __all__ = ["forced_groups", "random_groups"]
 
@@ -25,7 +26,7 @@ def forced_groups(choose) -> Iterator[None]:
     def keep(judge, groups, placement, plans, commands):
         return groups, plans
 
-    with pytest.MonkeyPatch.context() as patch:
+    with compiling_anew(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(attempt, "group_layers", group_layers)
         patch.setattr(pipeline, "choose_groups", keep)
         yield

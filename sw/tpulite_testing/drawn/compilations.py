@@ -1,14 +1,13 @@
 """Random machines and options, and what every compilation of a graph must hold to."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import LUT_BYTES, RAW_ROWS, WORDS_BYTES
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
@@ -31,6 +30,8 @@ from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.choices import Choices
 from tpulite_testing.drawn.layer_graphs import EVERY, random_layer_graph
+from tpulite_testing.kept import kept_program
+from tpulite_testing.quick_options import quick_options
 
 __all__ = ["Compilation", "least_rows", "random_compilation", "random_options"]
 
@@ -70,9 +71,14 @@ class Compilation:
             )
         )
 
+    def quick(self) -> "Compilation":
+        """Return the same with the effort of tests that compare bits."""
+        options = replace(self.options, effort=quick_options().effort)
+        return replace(self, options=options)
+
     def compile(self) -> Program:
         """Return the program, which must be legal and of the batch that was asked for."""
-        program = compile_layers(self.graph, self.config, self.options)
+        program = kept_program(self.graph, self.config, self.options)
         assert check(program) == []
         assert program.batch == self.options.batch
         return program

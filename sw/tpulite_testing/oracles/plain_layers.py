@@ -4,9 +4,9 @@ import numpy as np
 
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding, requantize, scale_accumulator, wrap32
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.graph.layers import Activation, LayerGraph, Requantization
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.quick_options import quick_options
 
 
@@ -110,7 +110,7 @@ def run_layer(layer, shapes, inputs, config, device="golden", *, raw=False, cons
     if raw:
         images[layer.output] = Activation(shapes[layer.output], "int32")
     graph = LayerGraph(layer.name, (layer,), images, tuple(inputs), (layer.output,), constants)
-    program = compile_layers(graph, config, quick_options())
+    program = kept_program(graph, config, quick_options())
     results = Session(program, device).run(inputs)
     assert results.fault is None
     return results.outputs[layer.output]
