@@ -19,7 +19,7 @@ import numpy as np
 from tpulite.configs import named_config
 from tpulite.explore.area import FITTED, GROUPS, Weights, area, fitted_config, gates, group_of
 from tpulite.parts import SIZES
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_verilated.toolchain import build_root
 
 TABLE = Path(__file__).resolve().parents[1] / "sw/tpulite/explore/area.csv"
 

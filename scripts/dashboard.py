@@ -23,7 +23,6 @@ COVERAGE, MUTANTS = ROOT / "tb/coverage.csv", ROOT / "tb/unit/mutants.csv"
 _BEGIN = "<!-- written by scripts/dashboard.py -->\n"
 _END = "<!-- end of the table -->\n"
 _NOTHING = "—"
-_NOT_THE_CHIP = ("verilated", "silicon")
 _MUTANT_FATES = ("tried", "killed", "equivalent", "excused", "lives", "undecided")
 
 
@@ -31,7 +30,7 @@ def components(covered: Iterable[str]) -> list[str]:
     """Return the components of the chip: files that hold hardware, or have points of coverage."""
     files = [path for path in RTL.rglob("*.py") if _is_hardware(path)]
     names = {".".join(path.relative_to(RTL).with_suffix("").parts) for path in files}
-    return sorted(name for name in names | set(covered) if not name.startswith(_NOT_THE_CHIP))
+    return sorted(names | set(covered))
 
 
 def _is_hardware(path: Path) -> bool:

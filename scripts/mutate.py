@@ -30,9 +30,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite_formal.equivalence import differ
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.campaign import Campaign, campaigns
 from tpulite_tb.mutants import BENCH, BITS, CHIP, NAME, is_constant_kept
+from tpulite_verilated.toolchain import build_root
 
 _ROOT = Path(__file__).resolve().parents[1]
 _UNIT, _RTL = _ROOT / "tb/unit", _ROOT / "rtl/tpulite_rtl"

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS
 from tpulite.parts import SIZES, Size
-from tpulite_rtl.silicon.place import PLACERS, TIMING_WEIGHT
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_silicon.place import PLACERS, TIMING_WEIGHT
+from tpulite_verilated.toolchain import build_root
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE, PAGE = ROOT / "sw/tpulite/parts.csv", ROOT / "docs/fpga.md"

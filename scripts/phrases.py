@@ -19,9 +19,7 @@ LIST = Path(__file__).with_suffix(".toml")
 # The part of the list that holds in a file, by its path; other files are not read.
 SCOPES = {
     "docs": re.compile(r"(README|CONTRIBUTING|docs/.+)\.md$|.+\.ipynb$"),
-    "printed": re.compile(
-        r"(sw/tpulite|sw/tpulite_litex|scripts|rtl/tpulite_rtl/verilated)/.+\.py$"
-    ),
+    "printed": re.compile(r"(sw/tpulite|sw/tpulite_litex|scripts|rtl/tpulite_verilated)/.+\.py$"),
     "firmware": re.compile(r"sw/tpulite(_litex)?/firmware/.+\.(c|h|in|md)$"),
 }
 EVERYWHERE = tuple(SCOPES)

@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config, part_for
-from tpulite_rtl.silicon.design import Design, chip_design, plain_name
-from tpulite_rtl.silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options, Placement, place
-from tpulite_rtl.silicon.report import write_report
-from tpulite_rtl.silicon.router import UnroutedError, shown
+from tpulite_silicon.design import Design, chip_design, plain_name
+from tpulite_silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options, Placement, place
+from tpulite_silicon.report import write_report
+from tpulite_silicon.router import UnroutedError, shown
 
 _DEFAULTS: dict[str, dict] = {
     "ecp5-25": {"mhz": 64},

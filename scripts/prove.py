@@ -18,7 +18,7 @@ from rich.table import Table
 from tpulite.report.name_cell import NameCell
 from tpulite_formal.proofs import Finding, run
 from tpulite_formal.table import PROOFS
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_verilated.toolchain import build_root
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/proofs.md"
 _BEGIN = "<!-- from here on written by scripts/prove.py --page -->\n"

@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_verilated.toolchain import build_root
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/silicon.md"
 BEGIN, END = "<!-- tables: scripts/silicon_page.py -->\n", "<!-- end -->\n"

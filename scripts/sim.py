@@ -21,11 +21,11 @@ from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.zoo import ENTRIES, fetch
-from tpulite_rtl.verilated.library import cached_verilog
 from tpulite_rtl.verilog import TOP, file_stem
 from tpulite_tb.digits import BATCH
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.waves import Waves
+from tpulite_verilated.library import cached_verilog
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = 2

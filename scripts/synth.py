@@ -12,9 +12,9 @@ from rich.table import Table
 
 from tpulite.configs import CONFIGS, named_config, part_for
 from tpulite.parts import PARTS
-from tpulite_rtl.silicon.design import chip_design
-from tpulite_rtl.silicon.ecp5 import sizes
-from tpulite_rtl.silicon.report import write_report
+from tpulite_silicon.design import chip_design
+from tpulite_silicon.ecp5 import sizes
+from tpulite_silicon.report import write_report
 
 _RESOURCES = ("lut", "ff", "dsp", "bram")
 

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from tpulite.configs import CONFIGS, named_config
 from tpulite_rtl.lib.carry_save import GATES
-from tpulite_rtl.silicon.budget import write_budgets
-from tpulite_rtl.silicon.design import chip_design
-from tpulite_rtl.silicon.report import measure, write_report
+from tpulite_silicon.budget import write_budgets
+from tpulite_silicon.design import chip_design
+from tpulite_silicon.report import measure, write_report
 
 BUDGETS = Path(__file__).resolve().parents[1] / "tb/system/silicon_budgets.csv"
 

@@ -8,8 +8,8 @@ import click
 from tpulite_litex.exports import exported
 from tpulite_litex.steps import check_machine
 from tpulite_litex.system import CLOCK, CPUS, BuiltSystem, run_system
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem
+from tpulite_verilated.toolchain import build_root
 
 
 @click.command()

@@ -15,12 +15,12 @@ from tpulite.parts import PARTS, SIZES
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
-from tpulite_rtl.silicon.place import BLOCKAGE, Options, prepared, tables_of
-from tpulite_rtl.silicon.router import UnroutedError, run_router, shown
-from tpulite_rtl.silicon.synthesis import KEEP_APART, synth_ecp5
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem, header
+from tpulite_silicon.place import BLOCKAGE, Options, prepared, tables_of
+from tpulite_silicon.router import UnroutedError, run_router, shown
+from tpulite_silicon.synthesis import KEEP_APART, synth_ecp5
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.toolchain import build_root
 
 __all__ = ["board_folder", "main", "route"]
 

@@ -19,8 +19,8 @@ from tpulite_litex.runner import Inferred, Runner
 from tpulite_litex.samples import BENCHMARKS, Benchmark, Sample, Tensors, accuracy, area_under_curve
 from tpulite_litex.steps import check_machine
 from tpulite_litex.system import BuiltSystem
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_rtl.verilog import file_stem
+from tpulite_verilated.toolchain import build_root
 
 __all__ = ["board_line", "main"]
 

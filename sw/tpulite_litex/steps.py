@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tpulite.needs import missing_for_systems
-from tpulite_rtl.verilated.toolchain import require_tools, verilator_environment
+from tpulite_verilated.toolchain import require_tools, verilator_environment
 
 __all__ = ["check_machine", "environment", "run_step"]
 

@@ -16,9 +16,9 @@ from tpulite.configs import named_config
 from tpulite_litex.compiled import compile_firmware
 from tpulite_litex.device import REGISTERS
 from tpulite_litex.steps import run_step
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.toolchain import build_once
 from tpulite_rtl.verilog import file_stem, header
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.toolchain import build_once
 
 __all__ = ["CLOCK", "CPUS", "BuiltSystem", "SimulatedConsole", "free_port", "run_system"]
 

@@ -14,8 +14,8 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.arch.registers import EngineState
-from tpulite_rtl.verilated.library import HARNESS_DIR, cached_verilog, models
-from tpulite_rtl.verilated.toolchain import build_once, verilator_environment
+from tpulite_verilated.library import HARNESS_DIR, cached_verilog, models
+from tpulite_verilated.toolchain import build_once, verilator_environment
 
 __all__ = ["COMPILER", "build_chip", "require_compiler"]
 

@@ -8,8 +8,8 @@ from tpulite.compiler.options import Options
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.zoo_networks import zoo_network
+from tpulite_verilated.rtl_device import RtlDevice
 
 BATCH = 4
 

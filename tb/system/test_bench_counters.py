@@ -6,7 +6,7 @@ import pytest
 import tpulite
 from tpulite.arch.config import Config
 from tpulite.bench import ModelDevice, run_ablation, run_workloads
-from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_verilated.rtl_device import RtlDevice
 
 FIGURES = ("cycles", "dram_read_bytes", "dram_written_bytes")
 

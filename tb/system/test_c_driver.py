@@ -16,8 +16,8 @@ from tpulite.models import MLP_DIGITS
 from tpulite.runtime.device import Job
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
 from tpulite_tb.machines import SMALL
+from tpulite_verilated.library import HARNESS_DIR, build_library, cached_verilog
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "c"
 CONFIG = SMALL

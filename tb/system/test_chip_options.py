@@ -15,9 +15,9 @@ from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.arch.timing import AXI_SLICES
 from tpulite.bench.workload import Outcome
 from tpulite.bench.workloads import parse_workload
-from tpulite_rtl.verilated.library import cached_verilog, models
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import SMALL
+from tpulite_verilated.library import cached_verilog, models
+from tpulite_verilated.rtl_device import RtlDevice
 
 NAMES = ("cnn", "gemm_5x33x20", "mlp_b16_cold", "dwconv3x3_9x9x8_x2", "affine_7x6x12")
 OPTIONS = replace(SMALL, memories="macro", axi_slices=True, clock_gates=True)

@@ -3,10 +3,10 @@
 import random
 
 from tpulite.arch.registers import REGISTERS, Access
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import SMALL
 from tpulite_tb.random_check import check, memory_options
 from tpulite_tb.random_program import RandomProgram
+from tpulite_verilated.rtl_device import RtlDevice
 
 WORD = 0xFFFF_FFFF
 

@@ -13,7 +13,6 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import operations
 from tpulite.arch.numerics import Rounding
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.directed_commands import direct_conv, direct_transfer, direct_vector
 from tpulite_tb.directed_program import DirectedProgram
@@ -22,6 +21,7 @@ from tpulite_tb.random_check import check, memory_options, sample
 from tpulite_tb.random_commands import CommandDrawer
 from tpulite_tb.random_program import LONGEST, RandomProgram
 from tpulite_tb.random_state import Drawn, State
+from tpulite_verilated.rtl_device import RtlDevice
 
 MACHINES = {"4x4": SMALL, "8x8": FEW_LANES, "default": DEFAULT}
 MOST = 500

@@ -40,10 +40,10 @@ from tpulite.report.profile import profile_program
 from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite_testing.regress import REGRESS, breadth, thinned
 from tpulite_testing.zoo_networks import zoo_network
+from tpulite_verilated.rtl_device import RtlDevice
 
 OF_NETWORK, OF_LAYER = 0.01, 0.02
 SHORT = 300

@@ -21,7 +21,7 @@ from tpulite.graph.layers import (
     Requantization,
 )
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_verilated.rtl_device import RtlDevice
 
 MOST = 1.10
 """Cycles of a bound program, in cycles of the program compiled for its shape."""

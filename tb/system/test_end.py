@@ -14,11 +14,11 @@ from tpulite.arch.memory import Window
 from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Machine
 from tpulite.golden.machine.dram import Dram
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.machines import SMALL
 from tpulite_tb.random_check import memory_options
 from tpulite_tb.random_program import RandomProgram
+from tpulite_verilated.rtl_device import RtlDevice
 
 PROGRAMS = 20
 END = Command.make(Opcode.END)

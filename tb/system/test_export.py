@@ -14,9 +14,9 @@ from tpulite.graph.graph import Graph, Node
 from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
-from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
 from tpulite_testing.exported import sources_of
 from tpulite_testing.graphs.model_graphs import chain, tensor
+from tpulite_verilated.library import HARNESS_DIR, build_library, cached_verilog
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "c" / "selftest_on_simulator.c"
 NAME = "net"

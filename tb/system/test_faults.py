@@ -13,8 +13,6 @@ from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Control, Fault, Interrupt, RunState, offset_of
 from tpulite.runtime.device import FaultReport, Job
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.fault_cases import (
@@ -37,6 +35,8 @@ from tpulite_tb.fault_cases import (
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.machines import SMALL
 from tpulite_tb.starts import start
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.rtl_device import RtlDevice
 
 
 def _fill(device, config: Config) -> np.ndarray:

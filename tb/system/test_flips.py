@@ -7,13 +7,13 @@ import pytest
 
 from tpulite.arch.registers import Fault, offset_of
 from tpulite.runtime.device import Job
-from tpulite_rtl.verilated.state import StateDevice, Variable
 from tpulite_tb.fault_cases import DRAM_BYTES, END, INPUT, OUTPUT, PROGRAM, WINDOWS, load, store
 from tpulite_tb.flips import Fate, components, flip
 from tpulite_tb.machines import SMALL
 from tpulite_tb.placed import DRAM_BYTES as NETWORK_DRAM_BYTES
 from tpulite_tb.placed import placed
 from tpulite_tb.starts import outcome, start
+from tpulite_verilated.state import StateDevice, Variable
 
 ROW, ROWS = 37, 16
 

@@ -6,9 +6,9 @@ from tpulite.arch.isa import Engine, VectorOp
 from tpulite.arch.layouts import TOKEN_MAX
 from tpulite.arch.memory import MemoryTiming
 from tpulite.runtime.device import Job
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.fault_cases import DRAM_BYTES, END, PROGRAM, WINDOWS, conv, load, store, vector
 from tpulite_tb.machines import SMALL
+from tpulite_verilated.rtl_device import RtlDevice
 
 MAKE = {Engine.LOAD: load, Engine.STORE: store, Engine.MXU: conv, Engine.VPU: vector}
 LONG = {

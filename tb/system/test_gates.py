@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tpulite_rtl.mxu.processing_element import ProcessingElement
-from tpulite_rtl.silicon.simulated_gates import SIMULATED_GATES
-from tpulite_rtl.silicon.simulation import BlockWriter
+from tpulite_silicon.simulated_gates import SIMULATED_GATES
+from tpulite_silicon.simulation import BlockWriter
 from tpulite_tb.cells import Cells, chip_cells, component_cells
 from tpulite_tb.gates import WORKLOADS, compare
 from tpulite_tb.harness import component_ports, simulate, simulate_verilog

@@ -9,9 +9,9 @@ from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, LayerGraph, Pool, Requantization
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import FEW_LANES, FEW_ROWS, SMALL
 from tpulite_testing.regress import thinned
+from tpulite_verilated.rtl_device import RtlDevice
 
 MACHINES = {
     "4x4": SMALL,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import tpulite_rtl
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.toolchain import verilator_environment
 from tpulite_tb.machines import FEW_LANES, SMALL
 from tpulite_testing.regress import thinned
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.toolchain import verilator_environment
 
 WAIVERS = Path(tpulite_rtl.__file__).parent / "lint.vlt"
 CONFIGS = {"small": SMALL, "few_lanes": FEW_LANES}

@@ -33,8 +33,8 @@ if lacking := missing_for_systems():
 import tpulite_litex
 from tpulite_litex.device import LitexDevice
 from tpulite_litex.system import BuiltSystem, free_port
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_testing.evidence import sources_of
+from tpulite_verilated.toolchain import build_root
 
 CONFIG = "4x4"
 DIGIT = 7

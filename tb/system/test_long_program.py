@@ -10,10 +10,10 @@ from tpulite.arch.memory import MemoryTiming, WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite.runtime.device import Job
 from tpulite_rtl.lib.layout import INDEX_BITS
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.fault_cases import END, conv, load, store, vector
 from tpulite_tb.machines import SMALL
 from tpulite_testing.regress import breadth
+from tpulite_verilated.rtl_device import RtlDevice
 
 LENGTH = (1 << INDEX_BITS - 1) + 77
 ONE = {"lines": 1, "rows": 1}

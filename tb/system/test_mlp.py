@@ -19,10 +19,10 @@ from tpulite.configs import named_config
 from tpulite.models import MLP_DIGITS
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.digits import STREAM_BATCHES, run_digits
 from tpulite_tb.digits_report import as_json, print_report
+from tpulite_verilated.rtl_device import RtlDevice
 
 ROOT = Path(__file__).resolve().parents[2]
 NO_ICARUS = pytest.mark.skipif(

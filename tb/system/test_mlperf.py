@@ -22,9 +22,9 @@ from tpulite_litex.firmware import MAKEFILE
 from tpulite_litex.mlperf import board_line
 from tpulite_litex.runner import Runner
 from tpulite_litex.samples import Benchmark, Sample, Tensors, accuracy, area_under_curve
-from tpulite_rtl.verilated.library import HARNESS_DIR, build_library, cached_verilog
 from tpulite_testing.exported import sources_of
 from tpulite_testing.graphs.model_graphs import chain, tensor
+from tpulite_verilated.library import HARNESS_DIR, build_library, cached_verilog
 
 NAME = "net"
 CHIP = Path(__file__).with_name("mlperf_chip.c")

@@ -18,14 +18,14 @@ from tpulite.models import MLP_DIGITS
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.machines import SMALL
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import thinned
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.rtl_device import RtlDevice
 
 REASON = "simulators of the others take minutes, and have no other units"
 NAMES = thinned(("4x4", "8x8", "16x16", "32x32"), "16x16", reason=REASON)

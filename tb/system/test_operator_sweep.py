@@ -15,7 +15,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.place import place
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import DEFAULT, SMALL
 from tpulite_testing.drawn.movement_cases import movement_case
 from tpulite_testing.drawn.operator_cases import WINDOWS, Case, cases
@@ -24,6 +23,7 @@ from tpulite_testing.graphs.lowered import lower_graph
 from tpulite_testing.oracles.litert import KERNELS, moved_by_litert, run_litert
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import REGRESS, breadth
+from tpulite_verilated.rtl_device import RtlDevice
 
 CASES = int(os.environ.get("TPULITE_RTL_SWEEP", "200"))
 """Cases of each machine; TPULITE_RTL_SWEEP=5000 draws more."""

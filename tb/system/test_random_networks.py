@@ -9,11 +9,11 @@ import os
 
 import pytest
 
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.jobs import MACHINES
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
 from tpulite_testing.regress import REGRESS, thinned
+from tpulite_verilated.rtl_device import RtlDevice
 
 NETWORKS = int(os.environ.get("TPULITE_RANDOM_NETWORKS", 400 if REGRESS else 12))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))

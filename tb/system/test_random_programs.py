@@ -12,8 +12,6 @@ from collections import Counter
 import cocotb
 import pytest
 
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.effort import repeats
@@ -22,6 +20,8 @@ from tpulite_tb.machines import DEFAULT
 from tpulite_tb.random_check import CONFIGS, check, check_traces, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_testing.regress import REGRESS, thinned
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.rtl_device import RtlDevice
 
 MACHINES = CONFIGS | {"default": DEFAULT}
 PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 600))

@@ -8,11 +8,11 @@ import os
 import random
 
 from tpulite.bench.workloads import parse_workload
-from tpulite_rtl.verilated.rtl_device import RtlDevice
-from tpulite_rtl.verilated.state import StateDevice
 from tpulite_tb.machines import SMALL
 from tpulite_tb.resets import cut_off
 from tpulite_testing.regress import REGRESS
+from tpulite_verilated.rtl_device import RtlDevice
+from tpulite_verilated.state import StateDevice
 
 SEED = int(os.environ.get("TPULITE_RESET_SEED", random.randrange(1 << 32) if REGRESS else 1))
 RUNS = int(os.environ.get("TPULITE_CUT_OFF_RUNS", 10_000 if REGRESS else 12))

@@ -15,12 +15,12 @@ from tpulite.arch.isa import Engine
 from tpulite.arch.memory import MemoryTiming, WindowBinding
 from tpulite.arch.registers import Control, EngineState, Fault, offset_of
 from tpulite.runtime.device import Job
-from tpulite_rtl.verilated.library import LIBRARY, build_library
-from tpulite_rtl.verilated.rtl_device import RtlDevice
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.copy_chip import TOP, copy_chip_verilog
 from tpulite_tb.harness import simulate_verilog
+from tpulite_verilated.library import LIBRARY, build_library
+from tpulite_verilated.rtl_device import RtlDevice
+from tpulite_verilated.toolchain import build_root
 
 CONFIG = Config(array_size=4)
 SOURCE, TARGET = 0x1000, 0x81000

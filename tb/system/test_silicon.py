@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import tpulite_silicon
 from tpulite.configs import named_config
-from tpulite_rtl import silicon
 from tpulite_rtl.lib.carry_save import GATES
-from tpulite_rtl.silicon.budget import excesses, read_budgets
-from tpulite_rtl.silicon.design import Design, chip_design
-from tpulite_rtl.silicon.report import measure
+from tpulite_silicon.budget import excesses, read_budgets
+from tpulite_silicon.design import Design, chip_design
+from tpulite_silicon.report import measure
 from tpulite_testing.evidence import evidence, sources_of
 
-SILICON = Path(silicon.__file__).parent
+SILICON = Path(tpulite_silicon.__file__).parent
 BUDGETS = Path(__file__).with_name("silicon_budgets.csv")
 """Of 4x4; written anew by ``make timing-budgets``."""
 

@@ -5,11 +5,11 @@ import pytest
 
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import Activation, Concat, Conv, Depthwise, LayerGraph, Lut
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import SMALL
 from tpulite_testing.drawn.compilations import Compilation
 from tpulite_testing.oracles.plain_layers import random_requantization
 from tpulite_testing.regress import breadth
+from tpulite_verilated.rtl_device import RtlDevice
 
 
 def network(width: int) -> LayerGraph:

@@ -9,9 +9,9 @@ from tpulite.golden.timing import predict
 from tpulite.graph.layers import Activation, LayerGraph, Softmax
 from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite.runtime.session import Session
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import DEFAULT, FEW_LANES
 from tpulite_testing.drawn.range_cases import config_name
+from tpulite_verilated.rtl_device import RtlDevice
 
 
 @pytest.mark.parametrize("config", [FEW_LANES, DEFAULT], ids=config_name)

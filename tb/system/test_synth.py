@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import tpulite_silicon
 from tpulite.configs import named_config
-from tpulite_rtl import silicon
-from tpulite_rtl.silicon.design import chip_design
-from tpulite_rtl.silicon.ecp5 import sizes
+from tpulite_silicon.design import chip_design
+from tpulite_silicon.ecp5 import sizes
 from tpulite_testing.evidence import evidence, sources_of
 
-SILICON = Path(silicon.__file__).parent
+SILICON = Path(tpulite_silicon.__file__).parent
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK_RAM_BITS = 16_384
 

@@ -7,10 +7,10 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.models import CNN_DIGITS
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.model import Model
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import DEFAULT, SMALL
 from tpulite_testing.drawn.range_cases import config_name
 from tpulite_testing.regress import breadth
+from tpulite_verilated.rtl_device import RtlDevice
 
 SLOW_TO_BUILD = "simulators of theirs take minutes; rows of two beats are in the DMA's benches"
 

@@ -6,7 +6,6 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Command, VectorOp
 from tpulite.arch.timing import STARVED
 from tpulite.runtime.device import Job
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.fault_cases import (
     DRAM_BYTES,
     END,
@@ -22,6 +21,7 @@ from tpulite_tb.fault_cases import (
     vector,
 )
 from tpulite_tb.machines import SMALL
+from tpulite_verilated.rtl_device import RtlDevice
 
 VECTORS, TILES = SMALL.acc_rows, 8
 STREAM = conv(

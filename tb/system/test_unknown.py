@@ -15,14 +15,14 @@ from cocotb.triggers import ReadOnly, RisingEdge
 
 from tpulite.bench.workload import Run
 from tpulite.bench.workloads import parse_workload
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.cells import Cells, chip_cells
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.machines import SMALL
 from tpulite_tb.placed import NETWORKS, placed_run
 from tpulite_testing.regress import thinned
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.rtl_device import RtlDevice
 
 INITIAL = re.compile(r"^( *reg [^$=;]*=\s*\d+'h)\w+;|^ *\w+\[\d+\] = \d+'d\w+;\n", re.MULTILINE)
 """Initial value of a register, but of the simulator's own ``$auto``, or of a word of a memory."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tpulite.configs import named_config
-from tpulite_rtl.verilated.library import cached_verilog
+from tpulite_verilated.library import cached_verilog
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "verilog"
 CONFIG = "4x4"

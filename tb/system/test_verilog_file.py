@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tpulite.configs import named_config
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.toolchain import verilator_environment
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.machines import DEFAULT, FEW_LANES, SMALL
 from tpulite_testing.drawn.range_cases import config_name
 from tpulite_testing.regress import breadth
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.toolchain import verilator_environment
 
 pytest_plugins = ("tpulite_testing.command_line",)
 

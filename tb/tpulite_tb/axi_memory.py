@@ -1,6 +1,6 @@
 """The reference memory for cocotb benches, exact to the clock edge.
 
-``tpulite_rtl.verilated`` holds the same memory in C++; a test holds them to the same edges.
+``tpulite_verilated`` holds the same memory in C++; a test holds them to the same edges.
 """
 
 import random

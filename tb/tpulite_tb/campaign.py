@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.mutants import NAME, Mutant, mutants_of
+from tpulite_verilated.toolchain import build_root
 
 __all__ = ["Campaign", "campaigns", "environment", "fork_for_each", "opened"]
 

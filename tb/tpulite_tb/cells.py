@@ -8,10 +8,10 @@ from amaranth.lib import wiring
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.carry_chain import Ecp5
 from tpulite_rtl.lib.carry_save import GATES
-from tpulite_rtl.silicon.design import chip_design, elaborated
-from tpulite_rtl.silicon.simulated_ecp5 import SIMULATED_ECP5
-from tpulite_rtl.silicon.simulated_gates import SIMULATED_GATES
-from tpulite_rtl.silicon.simulation import CellNetlist, Technology, cell_netlist
+from tpulite_silicon.design import chip_design, elaborated
+from tpulite_silicon.simulated_ecp5 import SIMULATED_ECP5
+from tpulite_silicon.simulated_gates import SIMULATED_GATES
+from tpulite_silicon.simulation import CellNetlist, Technology, cell_netlist
 
 __all__ = ["Cells", "chip_cells", "component_cells"]
 

@@ -11,12 +11,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
-from tpulite_rtl.verilated.trace import ROW_WORDS, EngineTrace, trace_from_rows
 from tpulite_tb.axi_memory import ReferenceMemory
 from tpulite_tb.axi_monitor import AxiMonitor
 from tpulite_tb.driver import RegisterPort, execute
 from tpulite_tb.edges import at_each_edge, reader
 from tpulite_tb.harness import reset
+from tpulite_verilated.trace import ROW_WORDS, EngineTrace, trace_from_rows
 
 __all__ = ["BenchDevice", "ChipBench"]
 

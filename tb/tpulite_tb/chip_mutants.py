@@ -21,14 +21,14 @@ from unittest.mock import patch
 import pytest
 
 from tpulite_rtl.top import Chip
-from tpulite_rtl.verilated import rtl_device
-from tpulite_rtl.verilated.library import build_library, load_library
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.campaign import Campaign, opened
 from tpulite_tb.chip_trials import Trial, trials
 from tpulite_tb.harness import component_ports
 from tpulite_tb.machines import SMALL
 from tpulite_tb.mutants import BITS, CHIP, NAME, wanted_mutants, with_mutants
+from tpulite_verilated import rtl_device
+from tpulite_verilated.library import build_library, load_library
 
 __all__ = ["Chosen", "LateError", "chip_campaign", "chosen_verilog", "meet"]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from tpulite.arch.memory import ADDRESS_BITS, WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite.runtime.device import Job
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.fault_cases import CASES, END, load, store
 from tpulite_tb.machines import SMALL
 from tpulite_tb.placed import DRAM_BYTES, NETWORKS, placed
 from tpulite_tb.random_check import check, check_traces, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_tb.resets import cut_off
+from tpulite_verilated.rtl_device import RtlDevice
 
 __all__ = ["Trial", "trials"]
 

@@ -9,11 +9,11 @@ from functools import cache
 
 from tpulite.arch.registers import RunState, offset_of
 from tpulite.runtime.device import FaultReport
-from tpulite_rtl.verilated.rtl_device import RtlDevice
-from tpulite_rtl.verilated.state import StateDevice, Variable
 from tpulite_tb.machines import SMALL
 from tpulite_tb.placed import DRAM_BYTES, NETWORKS, PlacedNetwork, placed
 from tpulite_tb.starts import outcome, start
+from tpulite_verilated.rtl_device import RtlDevice
+from tpulite_verilated.state import StateDevice, Variable
 
 __all__ = ["Fate", "Flip", "components", "flip"]
 

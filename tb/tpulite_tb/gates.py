@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 from tpulite.bench.workloads import parse_workload
-from tpulite_rtl.silicon.simulation import CellNetlist
-from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_silicon.simulation import CellNetlist
+from tpulite_verilated.rtl_device import RtlDevice
 
 __all__ = ["WORKLOADS", "Comparison", "compare"]
 

@@ -4,7 +4,6 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.flips import Fate, flip
 from tpulite_tb.random_check import CONFIGS, check, memory_options
 from tpulite_tb.random_program import RandomProgram
@@ -12,6 +11,7 @@ from tpulite_tb.resets import cut_off
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.jobs.graphs import smallest_case
+from tpulite_verilated.rtl_device import RtlDevice
 
 __all__ = [
     "MACHINES",

@@ -14,7 +14,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from tpulite_rtl.verilated.toolchain import build_once
+from tpulite_verilated.toolchain import build_once
 
 __all__ = [
     "BENCH",

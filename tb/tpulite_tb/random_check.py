@@ -15,10 +15,10 @@ from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Execution, Machine
 from tpulite.golden.machine.dram import Dram
 from tpulite.runtime.device import Device, Job, RunResult
-from tpulite_rtl.verilated.trace import EngineTrace
 from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.machines import FEW_LANES, FEW_ROWS, SMALL
 from tpulite_tb.random_program import RandomProgram
+from tpulite_verilated.trace import EngineTrace
 
 __all__ = ["CONFIGS", "check", "check_traces", "memory_options", "sample"]
 

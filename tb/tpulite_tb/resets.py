@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from tpulite.arch.registers import Control, Fault, RunState, offset_of
-from tpulite_rtl.verilated.rtl_device import RtlDevice
 from tpulite_tb.machines import SMALL
 from tpulite_tb.placed import DRAM_BYTES, NETWORKS, placed
 from tpulite_tb.starts import outcome, start
+from tpulite_verilated.rtl_device import RtlDevice
 
 __all__ = ["CutOff", "cut_off"]
 

@@ -2,7 +2,7 @@
 
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
-from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_verilated.rtl_device import RtlDevice
 
 __all__ = ["outcome", "start"]
 

@@ -19,7 +19,7 @@ from tpulite_litex.device_tree import fragment
 from tpulite_litex.load import command, main
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import environment
-from tpulite_rtl.silicon.synthesis import KEEP_APART, synth_ecp5
+from tpulite_silicon.synthesis import KEEP_APART, synth_ecp5
 from tpulite_testing.regress import thinned
 
 LOG = """
@@ -96,7 +96,7 @@ def tools(tmp_path, monkeypatch, nextpnr: str, cells: dict[str, str]) -> tuple[P
         (programs / name).write_text(f"#!/bin/sh\n{text}\n")
         (programs / name).chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(programs / "python"))
-    monkeypatch.setattr("tpulite_rtl.silicon.router._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("tpulite_silicon.router._LOOK_SECONDS", 0.01)
     monkeypatch.setattr("tpulite_litex.steps.environment", lambda: {"PATH": f"{programs}:/bin"})
     (gateware / "board.ys").write_text("read_verilog x.v\nsynth_ecp5  -top board\nwrite_json y")
     return gateware, (

@@ -14,8 +14,8 @@ from cocotb.triggers import ReadOnly, Timer
 
 from tpulite_rtl.lib.carry_chain import Ecp5
 from tpulite_rtl.lib.multiplier import STYLES, multiply_add
-from tpulite_rtl.silicon.design import elaborated
-from tpulite_rtl.silicon.synthesis import ecp5_cells_of
+from tpulite_silicon.design import elaborated
+from tpulite_silicon.synthesis import ecp5_cells_of
 from tpulite_tb.cells import Cells
 from tpulite_tb.harness import simulate
 from tpulite_testing.regress import breadth

@@ -8,9 +8,9 @@ from amaranth.hdl import Module, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite_rtl.silicon.carries import without_feeds
-from tpulite_rtl.silicon.design import elaborated
-from tpulite_rtl.silicon.synthesis import ecp5_cells_of
+from tpulite_silicon.carries import without_feeds
+from tpulite_silicon.design import elaborated
+from tpulite_silicon.synthesis import ecp5_cells_of
 
 WIDTHS = range(9, 15)  # those of fewer bits are lookup tables
 

@@ -10,17 +10,17 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.apart import apart
-from tpulite_rtl.silicon.budget import Budget, excesses, read_budgets, write_budgets
-from tpulite_rtl.silicon.design import Design, chip_design
-from tpulite_rtl.silicon.ecp5 import sizes
-from tpulite_rtl.silicon.place import (
+from tpulite_silicon.budget import Budget, excesses, read_budgets, write_budgets
+from tpulite_silicon.design import Design, chip_design
+from tpulite_silicon.ecp5 import sizes
+from tpulite_silicon.place import (
     Options,
     on_global_networks,
     scanned,
     tables_of,
     with_blockages,
 )
-from tpulite_rtl.silicon.report import measure
+from tpulite_silicon.report import measure
 
 
 class _Counter(wiring.Component):

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tpulite_rtl.silicon.grounds import without_grounds
+from tpulite_silicon.grounds import without_grounds
 
 BITS = range(2, 6)  # of Yosys's JSON; those of constants are text
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tpulite_rtl.silicon.library import CELLS, SRAM_ACCESS
-from tpulite_rtl.silicon.netlist import flatten
-from tpulite_rtl.silicon.paths import Analysis, wire_delay
-from tpulite_rtl.silicon.report import report
+from tpulite_silicon.library import CELLS, SRAM_ACCESS
+from tpulite_silicon.netlist import flatten
+from tpulite_silicon.paths import Analysis, wire_delay
+from tpulite_silicon.report import report
 
 CLOCK_TO_OUTPUT, SETUP = 1.35, 2.0
 PER_LOAD = 0.15

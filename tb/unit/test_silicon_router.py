@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tpulite_rtl.silicon import router
-from tpulite_rtl.silicon.router import UnroutedError, contested, run_router
+from tpulite_silicon import router
+from tpulite_silicon.router import UnroutedError, contested, run_router
 
 
 @pytest.fixture

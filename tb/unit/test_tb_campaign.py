@@ -11,8 +11,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from cocotb.triggers import ReadOnly, RisingEdge
 
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb import campaign, harness
+from tpulite_verilated.toolchain import build_root
 
 
 class Counters(wiring.Component):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tpulite_rtl.verilated.progress import object_files
-from tpulite_rtl.verilated.toolchain import build_once
+from tpulite_verilated.progress import object_files
+from tpulite_verilated.toolchain import build_once
 
 CLASSES = """VM_PARALLEL_BUILDS = {parallel}
 VM_CLASSES_FAST += \\
@@ -60,7 +60,7 @@ def test_a_wait_for_another_build_is_shown(
         go.set()
         return nullcontext()
 
-    monkeypatch.setattr("tpulite_rtl.verilated.toolchain.show_step", show)
+    monkeypatch.setattr("tpulite_verilated.toolchain.show_step", show)
     folder = build_once("slow", ["x"], lambda folder: pytest.fail("it is built twice"))
     other.join()
     assert (folder / "made").exists()

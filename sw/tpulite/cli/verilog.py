@@ -41,7 +41,7 @@ def verilog(config_name: str, output: Path, period: float, target: str) -> None:
     require_package("amaranth", "rtl", f"Verilog of {config_name}")
     # By name: software must run where no HDL is installed.
     text, constraints = (import_module(f"tpulite_rtl.{x}") for x in ("verilog", "constraints"))
-    library = import_module("tpulite_rtl.verilated.library")
+    library = import_module("tpulite_verilated.library")
     stem = text.file_stem(config_name)
     files = {
         ".v": text.header(config_name, config, target) + library.cached_verilog(config, target),

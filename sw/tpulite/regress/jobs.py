@@ -51,9 +51,9 @@ class Job:
 
 
 _CHIP = {
-    "packages": ("tpulite_rtl", "tpulite_tb", "tpulite_testing"),
+    "packages": ("tpulite_rtl", "tpulite_verilated", "tpulite_tb", "tpulite_testing"),
     "libraries": _RTL,
-    "ready": "tpulite_rtl.verilated.toolchain:require_tools",
+    "ready": "tpulite_verilated.toolchain:require_tools",
 }
 
 JOBS = {

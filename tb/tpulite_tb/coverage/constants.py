@@ -10,9 +10,9 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from tpulite_rtl.silicon.synthesis import run_tool
-from tpulite_rtl.verilated.toolchain import build_once
+from tpulite_silicon.synthesis import run_tool
 from tpulite_tb.coverage.verilog import POINT
+from tpulite_verilated.toolchain import build_once
 
 __all__ = ["constant_bits"]
 

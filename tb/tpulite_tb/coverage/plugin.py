@@ -15,10 +15,10 @@ from unittest.mock import patch
 import pytest
 from amaranth.back import verilog
 
-from tpulite_rtl.verilated import library, rtl_device
-from tpulite_rtl.verilated.toolchain import build_root
 from tpulite_tb.coverage.counts import keep, read_counts
 from tpulite_tb.coverage.verilog import VERILATOR_OPTIONS, is_covered, with_points
+from tpulite_verilated import library, rtl_device
+from tpulite_verilated.toolchain import build_root
 
 __all__ = ["pytest_configure", "pytest_sessionfinish"]
 

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tpulite_rtl.silicon.library import CELLS, FLIPFLOP, RESISTANCE, SRAM_ACCESS
-from tpulite_rtl.silicon.netlist import Gate, Kind, Netlist, Terminal
+from tpulite_silicon.library import CELLS, FLIPFLOP, RESISTANCE, SRAM_ACCESS
+from tpulite_silicon.netlist import Gate, Kind, Netlist, Terminal
 
 __all__ = ["Analysis", "Path", "wire_delay"]
 

@@ -13,8 +13,8 @@ from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.arch.registers import RunState, offset_of
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
-from tpulite_rtl.verilated.library import build_library, cached_verilog, load_library, models
-from tpulite_rtl.verilated.trace import ROW_WORDS, EngineTrace, trace_from_rows
+from tpulite_verilated.library import build_library, cached_verilog, load_library, models
+from tpulite_verilated.trace import ROW_WORDS, EngineTrace, trace_from_rows
 
 __all__ = ["RtlDevice"]
 

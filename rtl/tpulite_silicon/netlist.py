@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tpulite_rtl.silicon.library import CELLS, FLIPFLOP, Cell
+from tpulite_silicon.library import CELLS, FLIPFLOP, Cell
 
 __all__ = ["Gate", "Kind", "Netlist", "Terminal", "flatten"]
 

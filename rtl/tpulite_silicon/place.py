@@ -12,12 +12,12 @@ from amaranth.hdl import Cat, ClockSignal, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite_rtl.silicon import design as designs
-from tpulite_rtl.silicon.carries import without_feeds
-from tpulite_rtl.silicon.grounds import without_grounds
-from tpulite_rtl.silicon.router import run_router
-from tpulite_rtl.silicon.synthesis import ecp5_cells_of, run_tool
-from tpulite_rtl.verilated.toolchain import build_once
+from tpulite_silicon import design as designs
+from tpulite_silicon.carries import without_feeds
+from tpulite_silicon.grounds import without_grounds
+from tpulite_silicon.router import run_router
+from tpulite_silicon.synthesis import ecp5_cells_of, run_tool
+from tpulite_verilated.toolchain import build_once
 
 __all__ = [
     "BLOCKAGE",

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from tpulite.parts import Part
-from tpulite_rtl.silicon.design import Design, joint_name
-from tpulite_rtl.silicon.synthesis import ecp5_cells_of
+from tpulite_silicon.design import Design, joint_name
+from tpulite_silicon.synthesis import ecp5_cells_of
 
 __all__ = ["size_of", "sizes"]
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tpulite_rtl.silicon.design import Design, Module
-from tpulite_rtl.silicon.netlist import Bit
+from tpulite_silicon.design import Design, Module
+from tpulite_silicon.netlist import Bit
 
 __all__ = ["BlockWriter", "CellNetlist", "Technology", "cell_netlist"]
 

@@ -3,10 +3,10 @@
 import re
 
 from tpulite_rtl.lib.memory import MACRO
-from tpulite_rtl.silicon.library import CELLS, FLIPFLOP
-from tpulite_rtl.silicon.simulation import BlockWriter, Technology
-from tpulite_rtl.silicon.synthesis import gates_of
-from tpulite_rtl.verilated.library import macro_model
+from tpulite_silicon.library import CELLS, FLIPFLOP
+from tpulite_silicon.simulation import BlockWriter, Technology
+from tpulite_silicon.synthesis import gates_of
+from tpulite_verilated.library import macro_model
 
 __all__ = ["SIMULATED_GATES"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tpulite_rtl.silicon.netlist import Bit
-from tpulite_rtl.silicon.simulation import BlockWriter, Technology
-from tpulite_rtl.silicon.synthesis import ecp5_cells_of
+from tpulite_silicon.netlist import Bit
+from tpulite_silicon.simulation import BlockWriter, Technology
+from tpulite_silicon.synthesis import ecp5_cells_of
 
 __all__ = ["SIMULATED_ECP5", "lut_expression"]
 

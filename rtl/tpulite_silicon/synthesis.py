@@ -8,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tpulite_rtl.lib.apart import APART
-from tpulite_rtl.silicon.design import Design, Module
-from tpulite_rtl.silicon.library import liberty
-from tpulite_rtl.verilated.toolchain import build_once
+from tpulite_silicon.design import Design, Module
+from tpulite_silicon.library import liberty
+from tpulite_verilated.toolchain import build_once
 
 __all__ = ["KEEP_APART", "ecp5_cells_of", "gates_of", "run_tool", "synth_ecp5"]
 

@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import groupby
 
-from tpulite_rtl.silicon.design import Design, joint_name, plain_name
-from tpulite_rtl.silicon.netlist import Netlist, flatten
-from tpulite_rtl.silicon.paths import Analysis, Path
-from tpulite_rtl.silicon.synthesis import gates_of
-from tpulite_rtl.verilated.toolchain import build_root
+from tpulite_silicon.design import Design, joint_name, plain_name
+from tpulite_silicon.netlist import Netlist, flatten
+from tpulite_silicon.paths import Analysis, Path
+from tpulite_silicon.synthesis import gates_of
+from tpulite_verilated.toolchain import build_root
 
 __all__ = ["measure", "report", "write_report"]
 

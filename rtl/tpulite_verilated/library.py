@@ -14,8 +14,8 @@ import tpulite_rtl
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
-from tpulite_rtl.verilated.progress import show_build, show_step, tell
-from tpulite_rtl.verilated.toolchain import build_once, require_tools, verilator_environment
+from tpulite_verilated.progress import show_build, show_step, tell
+from tpulite_verilated.toolchain import build_once, require_tools, verilator_environment
 
 __all__ = [
     "HARNESS_DIR",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from tpulite.arch.config import Config
-from tpulite_rtl.verilated.library import cached_verilog
-from tpulite_rtl.verilated.rtl_device import RtlDevice
+from tpulite_verilated.library import cached_verilog
+from tpulite_verilated.rtl_device import RtlDevice
 
 __all__ = ["StateDevice", "Variable", "with_public_state"]
 

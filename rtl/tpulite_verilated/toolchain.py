@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tpulite.cache import cache_home
 from tpulite.needs import BUILD_TOOLS
-from tpulite_rtl.verilated.progress import show_step
+from tpulite_verilated.progress import show_step
 
 __all__ = ["build_once", "build_root", "require_tools", "verilator_environment"]
 
