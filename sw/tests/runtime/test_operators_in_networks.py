@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.golden.timing import predict_cycles
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.files.tflite_builder import Builder
@@ -160,3 +161,19 @@ def test_onnx_operator_runs_between_convolutions(tmp_path, name):
     y = onnx_conv(b, ONNX_OPERATORS[name](b, x), 7, channels)
     model = equals_library(tmp_path, b.build(y), "ort")
     assert sum(isinstance(segment, MachineSegment) for segment in model.segments) == 1
+
+
+@pytest.mark.parametrize("exact", EXACT)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_few_rows_meet_an_adjoint_matrix_without_transposing_it(tmp_path, rows, exact):
+    """Transposed on the vector path, the matrix would take 17 cycles for each of 1,024 vectors."""
+    b = Builder()
+    x, y = b.input((1, 2, rows, 64), 0.05, 3), b.input((1, 2, 128, 64), 0.04, -9)
+    z = b.tensor((1, 2, rows, 128), 0.7, 5)
+    options = {"options_type": "BatchMatMulOptions", "adjY": True}
+    model = equals_library(
+        tmp_path, b.build(b.operator("BATCH_MATMUL", [x, y], [z], **options)), exact
+    )
+    assert [type(segment) for segment in model.segments] == [MachineSegment]
+    (program,) = model.programs
+    assert predict_cycles(program.commands, program.config) < 17 * 1024 / 2

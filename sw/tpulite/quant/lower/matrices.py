@@ -45,7 +45,8 @@ def lower_matmul(node: Node, context: GraphContext) -> None:
     if context.exactness not in _ROUNDINGS:
         raise UnsupportedError(f"{context.exactness} numerics do not define {node.op}")
     operands = _Operands(node, context)
-    a, b = (operands.matrices(index) for index in (0, 1))
+    swapped = operands.swapped
+    a, b = (operands.matrices(index, swapped=swapped) for index in ((1, 0) if swapped else (0, 1)))
     heights = context.activations[a].shape[0], context.activations[b].shape[0]
     if heights[1] == 1 and heights[0] > 1:  # one matrix for all: the others are one tall matrix
         height, width, inner = context.activations[a].shape
@@ -61,7 +62,7 @@ def lower_matmul(node: Node, context: GraphContext) -> None:
     (height, width, _), channels = context.activations[a].shape, context.activations[b].shape[2]
     wanted, found = context.write(target), (height, width, channels)
     made = target
-    if wanted.shape != found:
+    if swapped or wanted.shape != found:
         made = f"{target}/matrices"
         context.declare(made, found)
     context.emit(
@@ -70,8 +71,12 @@ def lower_matmul(node: Node, context: GraphContext) -> None:
         (a, b),
         made,
         requantization=make_requantization(scales, _ROUNDINGS[exactness], y.zero),
-        zero_points=(x.zero, w.zero),
+        zero_points=(w.zero, x.zero) if swapped else (x.zero, w.zero),
     )
+    if swapped:
+        made, product = f"{target}/adjoint", made
+        context.declare(made, (height, channels, width))
+        context.emit(Transpose, made, (product,), made)
     if made != target:
         context.reshape(f"{node.name}/reshape", made, target)
 
@@ -121,6 +126,11 @@ def lower_transpose(node: Node, context: GraphContext) -> None:
         context.reshape(f"{node.name}/reshape", name, target)
 
 
+def _padded(extent: int) -> int:
+    """Return elements of whole vectors, of a machine of the default size."""
+    return -(-extent // 16) * 16
+
+
 def _reshape(context: GraphContext, target: str, source: str, shape: Shape) -> str:
     context.declare(target, shape)
     context.reshape(target, source, target)
@@ -134,15 +144,31 @@ class _Operands:
     node: Node
     context: GraphContext
 
-    def matrices(self, index: int) -> str:
-        """Return the image of an operand, not adjoint."""
+    @property
+    def swapped(self) -> bool:
+        """Whether the adjoint of the product, with the operands swapped, transposes less.
+
+        Both are products of as many matrices, the second one adjoint.
+        """
+        if self.node["adj_x"] or not self.node["adj_y"]:
+            return False
+        (heads, m, k), (others, n, _) = (self._image(index) for index in (0, 1))
+        return heads == others and m * _padded(k) + n * _padded(m) < n * _padded(k)
+
+    def _image(self, index: int) -> Shape:
+        shape = self.context.tensor(name := self.node.inputs[index]).shape
+        height, width, channels = self.context.read(name).shape
+        return (1, height, channels) if len(shape) == 2 else (height, width, channels)
+
+    def matrices(self, index: int, *, swapped: bool = False) -> str:
+        """Return the image of an operand, not adjoint, or of its adjoint."""
         name, context = self.node.inputs[index], self.context
         shape = context.tensor(name).shape
         image = context.read(name).shape
         if len(shape) == 2:
             name = self.reshaped(name, f"{'ab'[index]} matrix", (1, image[0], image[2]))
             image = context.activations[name].shape
-        if not self.node[("adj_x", "adj_y")[index]]:
+        if self.node[("adj_x", "adj_y")[index]] == swapped:
             return name
         target = f"{self.node.name}/{'ab'[index]} adjoint"
         context.declare(target, (image[0], image[2], image[1]))
