@@ -3,8 +3,11 @@
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.bench import find_workload
 from tpulite.compiler import pipeline
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.models import MLP_DIGITS
+from tpulite.runtime.model import Model
 from tpulite_testing import kept
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite_testing.kept import compiling_anew, kept_program
@@ -16,9 +19,9 @@ def compiled(monkeypatch, tmp_path) -> list[str]:
     """What was compiled, with a folder of its own for what is kept."""
     made = []
 
-    def note(layers, config, options):
+    def note(layers, config, options, **others):
         made.append(layers.name)
-        return compile_layers(layers, config, options)
+        return compile_layers(layers, config, options, **others)
 
     monkeypatch.setattr(pipeline, "compile_layers", note)
     monkeypatch.setattr(kept, "_folders", [tmp_path / "kept"])
@@ -57,3 +60,22 @@ def test_programs_of_other_sources_are_deleted(compiled, tmp_path):
     older.mkdir(parents=True)
     kept_program(network(), Config(), quick_options())
     assert not older.exists()
+
+
+def test_models_and_workloads_keep_their_programs(compiled):
+    model = Model.load(MLP_DIGITS, options=quick_options())
+    assert model.compile().programs == model.compile().programs
+    assert compiled == ["mlp_digits/0"]
+    workload = find_workload("gemm_4x4x4")(Config())
+    assert workload.compile() == workload.compile()
+    assert len(compiled) == 2
+    with compiling_anew():
+        model.compile()
+    assert len(compiled) == 3
+
+
+def test_who_watches_the_compiler_sees_it_compile(compiled):
+    model, said = Model.load(MLP_DIGITS, options=quick_options()), []
+    for _ in range(2):
+        model.compile(progress=said.append)
+    assert len(compiled) == 2 and said

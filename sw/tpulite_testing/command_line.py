@@ -6,6 +6,7 @@ import pytest
 
 from tpulite import cli
 from tpulite.runtime.compile_cache import ProgramCache
+from tpulite_testing.kept import compiling_anew
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def tpulite(request, monkeypatch, tmp_path, capsys):
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
+        with compiling_anew(), pytest.raises(SystemExit) as stop:
             cli.main()
         out, err = capsys.readouterr()
         return stop.value.code or 0, out, err

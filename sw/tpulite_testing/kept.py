@@ -2,14 +2,17 @@
 
 They are kept by what they are made of and by the compiler's sources, of which any change compiles
 everything anew. Tests that change the compiler call it themselves, or in :func:`compiling_anew`.
+Models and workloads of tests keep theirs without being asked.
 """
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tpulite_testing.quick_options import REGRESS
 
@@ -26,6 +29,9 @@ __all__ = ["compiling_anew", "kept_program"]
 _MUTANT = "MUTANT_UNDER_TEST"
 """Set by mutmut, whose mutants share one source."""
 
+_CALLERS = {"tpulite.runtime.model": "tpulite.runtime.model_compile", "tpulite.bench.layers": ""}
+"""Modules whose networks are kept, and those that compile for them if they do not themselves."""
+
 _folders: list[Path] = []
 """Where programs are kept: one folder under pytest, none elsewhere."""
 
@@ -34,6 +40,24 @@ def pytest_configure(config: "pytest.Config") -> None:
     """Keep programs in ``build/kept``; ``make regress`` keeps none."""
     if not REGRESS:
         _folders[:] = [config.rootpath / "build" / "kept"]
+
+
+def pytest_collection_finish() -> None:
+    """Let models and workloads of the tests that have been read keep their programs."""
+    if not _folders or os.environ.get(_MUTANT):
+        return
+    for name, compiling in _CALLERS.items():
+        if name in sys.modules:
+            import_module(compiling or name).compile_layers = _compile_or_keep
+
+
+def _compile_or_keep(
+    layers: "LayerGraph", config: "Config", options: "Options | None" = None, **others: Any
+) -> "Program":
+    """Stand in for the compiler; who watches its stages sees it compile."""
+    watched = others.get("progress") or others.get("dump")
+    with compiling_anew() if watched else nullcontext():
+        return kept_program(layers, config, options, **others)
 
 
 @contextmanager
@@ -48,9 +72,11 @@ def compiling_anew() -> Iterator[None]:
 
 
 def kept_program(
-    layers: "LayerGraph", config: "Config", options: "Options | None" = None
+    layers: "LayerGraph", config: "Config", options: "Options | None" = None, **others: Any
 ) -> "Program":
     """Return what :func:`compile_layers` makes, or made earlier; without options, by its defaults.
+
+    ``others`` are those of its arguments that change no program.
 
     Raises
     ------
@@ -64,11 +90,11 @@ def kept_program(
 
     options = options or Options()
     if not _folders or os.environ.get(_MUTANT):
-        return compile_layers(layers, config, options)
+        return compile_layers(layers, config, options, **others)
     folder = _folders[0] / compiler_key()
     if not folder.exists():
         for other in _folders[0].glob("*"):
             shutil.rmtree(other, ignore_errors=True)
     return ProgramCache(folder).get(
-        layers, config, options, lambda: compile_layers(layers, config, options)
+        layers, config, options, lambda: compile_layers(layers, config, options, **others)
     )

@@ -21,7 +21,6 @@ from tpulite.bench.models import NETWORKS
 from tpulite.bench.workloads import WORKLOADS, parse_workload
 from tpulite.compiler.group.search import group_layers
 from tpulite.compiler.options import GOALS, Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.configs import named_config
 from tpulite.golden.timing import Timeline, predict
@@ -41,6 +40,7 @@ from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.kept import kept_program
 from tpulite_testing.regress import REGRESS, breadth, thinned
 from tpulite_testing.zoo_networks import zoo_network
 from tpulite_verilated.rtl_device import RtlDevice
@@ -162,7 +162,7 @@ def test_random_groups(device: RtlDevice) -> None:
     for seed in range(SEED, SEED + max(3, LAYERS // 13)):
         rng = np.random.default_rng(seed)
         graph, options = random_group(rng, device.config)
-        program = compile_layers(graph, device.config, options)
+        program = kept_program(graph, device.config, options)
         inputs = {spec.name: random_bytes(rng, *spec.shape) for spec in program.inputs}
         results = Session(program, device).run(inputs)
         what = f"{[layer.name for layer in graph.layers]} (TPULITE_LAYER_SEED={seed}, {options})"
@@ -178,7 +178,7 @@ def test_random_networks(device: RtlDevice) -> None:
     for seed in range(SEED, SEED + LAYERS // 2):
         rng = np.random.default_rng(seed)
         graph = random_network(rng)
-        program = compile_layers(graph, device.config)
+        program = kept_program(graph, device.config)
         inputs = {spec.name: random_bytes(rng, *spec.shape) for spec in program.inputs}
         results = Session(program, device).run(inputs)
         what = f"{[layer.name for layer in graph.layers]} (TPULITE_LAYER_SEED={seed})"
@@ -279,7 +279,7 @@ def compare_random_layers(
     for seed in seeds:
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, device.config)
-        program = compile_layers(graph, device.config)
+        program = kept_program(graph, device.config)
         inputs = {name: random_bytes(rng, *graph.activations[name].shape) for name in graph.inputs}
         results = Session(program, device).run(inputs)
         shapes = " and ".join(str(image.shape) for image in graph.activations.values())

@@ -8,7 +8,6 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.bind import RangeProgram, Shape, ShapeRange, compile_range
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import (
     Activation,
@@ -21,6 +20,7 @@ from tpulite.graph.layers import (
     Requantization,
 )
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_verilated.rtl_device import RtlDevice
 
 MOST = 1.10
@@ -149,7 +149,7 @@ def test_shapes_on_the_chip(device, kind, shape):
         np.testing.assert_array_equal(image, run_layers(network, one)["y"])
 
     one = {name: value[0] for name, value in inputs.items()}
-    alone = Session(compile_layers(network, Config()), device).run(one)
+    alone = Session(kept_program(network, Config()), device).run(one)
     assert alone.cycles is not None
     assert results.cycles <= MOST * batch * alone.cycles, f"{alone.cycles} for an image"
     model = dynamic.strategy(Shape(batch, height, width, channels)).cycles

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, LayerGraph, Pool, Requantization
 from tpulite.runtime.session import Session
 from tpulite_tb.machines import FEW_LANES, FEW_ROWS, SMALL
+from tpulite_testing.kept import kept_program
 from tpulite_testing.regress import thinned
 from tpulite_verilated.rtl_device import RtlDevice
 
@@ -58,7 +58,7 @@ def test_large_windows_are_exact_and_as_fast_as_predicted(
     )
     images = {"x": Activation(shape), "y": layer._infer(Activation(shape))}
     graph = LayerGraph("pool", (layer,), images, ("x",), ("y",))
-    program = compile_layers(graph, config)
+    program = kept_program(graph, config)
     x = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
     results = Session(program, RtlDevice(config, dram_bytes=1 << 20)).run({"x": x})
     expected = run_layers(graph, {"x": x})["y"]

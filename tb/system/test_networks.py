@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler import compile_layers
 from tpulite.compiler.options import Options
 from tpulite.configs import named_config
 from tpulite.golden.layers import run_layers
@@ -22,6 +21,7 @@ from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.harness import simulate_verilog
 from tpulite_tb.machines import SMALL
+from tpulite_testing.kept import kept_program
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import thinned
 from tpulite_verilated.library import cached_verilog
@@ -80,7 +80,7 @@ def device(request) -> RtlDevice:
 
 
 def check(device: RtlDevice, layers: LayerGraph) -> None:
-    session = Session(compile_layers(layers, device.config, quick_options()), device)
+    session = Session(kept_program(layers, device.config, quick_options()), device)
     assert np.array_equal(session.run(inputs(layers)).output, due(layers))
 
 
@@ -113,7 +113,7 @@ def run_small(device) -> list[dict[str, int]]:
     counters = []
     for m, k, n in ((1, 1, 1), (17, 33, 19), (64, 24, 8)):
         layers = gemm(m, k, n, Rounding.RUY, seed=m)
-        results = Session(compile_layers(layers, SMALL), device).run(inputs(layers))
+        results = Session(kept_program(layers, SMALL), device).run(inputs(layers))
         assert np.array_equal(results.output, due(layers))
         counters.append(dict(results.counters))
     return counters

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.place import place
@@ -20,6 +19,7 @@ from tpulite_testing.drawn.movement_cases import movement_case
 from tpulite_testing.drawn.operator_cases import WINDOWS, Case, cases
 from tpulite_testing.drawn.range_cases import config_name
 from tpulite_testing.graphs.lowered import lower_graph
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.litert import KERNELS, moved_by_litert, run_litert
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import REGRESS, breadth
@@ -89,7 +89,7 @@ def compare(config: Config, drawn: Iterable[Case]) -> tuple[int, list[str]]:
             left.append("rounding")
             continue
         try:
-            program = compile_layers(layers, config, quick_options())
+            program = kept_program(layers, config, quick_options())
         except ValueError as error:
             assert "the unified buffer of" in str(error) or "must stay in" in str(error)
             left.append("room")
@@ -120,7 +120,7 @@ def test_the_sweep_can_fail():
     (layer,) = layers.layers
     layer.requantization.bias.setflags(write=True)
     layer.requantization.bias[:] += 1 << 12
-    program = compile_layers(layers, config)
+    program = kept_program(layers, config)
     inputs = {layers.inputs[0]: case.inputs[0].reshape(layers.activations[layers.inputs[0]].shape)}
     ours = Session(program, "golden").run(inputs).outputs[case.graph.outputs[0]]
     theirs = run_litert(case, exactness)

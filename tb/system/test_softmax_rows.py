@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict
 from tpulite.graph.layers import Activation, LayerGraph, Softmax
@@ -11,6 +10,7 @@ from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite.runtime.session import Session
 from tpulite_tb.machines import DEFAULT, FEW_LANES
 from tpulite_testing.drawn.range_cases import config_name
+from tpulite_testing.kept import kept_program
 from tpulite_verilated.rtl_device import RtlDevice
 
 
@@ -31,7 +31,7 @@ def test_the_chip_computes_softmax(config):
         layer = Softmax(name="softmax", inputs=("x",), output="y", words=words)
         images = {"x": Activation(shape), "y": Activation(shape)}
         layers = LayerGraph("softmax", (layer,), images, ("x",), ("y",))
-        program = compile_layers(layers, config)
+        program = kept_program(layers, config)
         results = Session(program, device).run({"x": x})
         assert results.fault is None
         np.testing.assert_array_equal(results.outputs["y"], run_layers(layers, {"x": x})["y"])

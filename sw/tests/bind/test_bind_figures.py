@@ -6,12 +6,12 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
 from tpulite.models.architectures import mobilenet_v2
 from tpulite_testing.drawn.range_networks import Builder, resized
 from tpulite_testing.graphs.range_networks import keywords, resnet8
+from tpulite_testing.kept import kept_program
 from tpulite_testing.regress import REGRESS
 
 MOST = 1.08
@@ -37,7 +37,7 @@ def test_bound_programs_take_hardly_more_cycles(name):
     for batch, height, width in shapes if REGRESS else quick.values():
         bound = program.bind(height, width, batch=batch)
         assert check(bound) == []
-        alone = compile_layers(resized(graph, height, width), config, Options(batch=batch))
+        alone = kept_program(resized(graph, height, width), config, Options(batch=batch))
         cycles = [predict_cycles(each.commands, config) for each in (bound, alone)]
         print(f"{name} {batch}x{height}x{width}: {cycles[0]}, compiled for it {cycles[1]}")
         assert cycles[0] <= MOST * cycles[1]
@@ -50,6 +50,6 @@ def test_few_outputs_of_a_stride_take_hardly_more_cycles(channels):
     program = compile_range(graph, ShapeRange((1, 1), (8, 64), (8, 64)), config)
     for size in (8, 14, 16):
         bound = program.bind(size, size)
-        alone = compile_layers(resized(graph, size, size), config)
+        alone = kept_program(resized(graph, size, size), config)
         cycles = [predict_cycles(each.commands, config) for each in (bound, alone)]
         assert cycles[0] <= MOST * cycles[1], f"{size}: {cycles}"

@@ -9,7 +9,6 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.bind import Shape, compile_range
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.check import check
 from tpulite.program import Program
 from tpulite.runtime.golden_device import GoldenDevice
@@ -21,6 +20,7 @@ from tpulite_testing.drawn.range_cases import (
     draw_inputs,
     expected,
 )
+from tpulite_testing.kept import kept_program
 from tpulite_testing.regress import thinned
 
 CONFIGS = (
@@ -79,7 +79,7 @@ def test_like_programs_compiled_for_the_shape(kind, seed):
     config = Config(array_size=(16, 32)[seed % 2])
     for dynamic, batch, height, width in draw_shapes(rng, case, config):
         program = dynamic.bind(height, width, batch=batch)
-        static = compile_layers(case.graph(height, width), config)
+        static = kept_program(case.graph(height, width), config)
         inputs = draw_inputs(rng, program)
         got = run(program, inputs)
         for i in range(batch):

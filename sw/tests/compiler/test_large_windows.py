@@ -12,7 +12,6 @@ from tpulite.compiler.group.candidates import Candidates
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.requantizations import average_requantization
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
@@ -20,6 +19,7 @@ from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph, Lut, Pool
 from tpulite.program import Program
 from tpulite.runtime.session import Session
 from tpulite_testing.compiling.forced_groups import forced_groups
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import plain_pool, random_requantization
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import thinned
@@ -58,7 +58,7 @@ def alone(layer: Layer, shape: tuple[int, int, int]) -> LayerGraph:
 
 def check_bits(graph: LayerGraph, config: Config, options: Options = ONE) -> Program:
     """Compare every image of a batch with the golden layers, and pools with plain loops, too."""
-    program = compile_layers(graph, config, options)
+    program = kept_program(graph, config, options)
     rng = np.random.default_rng(0)
     (name,), (output,) = graph.inputs, graph.outputs
     x = rng.integers(-128, 128, (options.batch, *graph.activations[name].shape)).astype(np.int8)
@@ -203,13 +203,13 @@ def test_pixels_are_loaded_while_others_are_computed(op: str, ub_rows: int) -> N
     """A LOAD brings a pixel a cycle, and a cycle a pixel is what sums and maxima take."""
     config = Config(ub_rows=ub_rows)
     graph = alone(pool(op, (100, 160)), (100, 160, 16))
-    cycles = predict_cycles(compile_layers(graph, config).commands, config)
+    cycles = predict_cycles(kept_program(graph, config).commands, config)
     assert cycles < 1.15 * 100 * 160
 
 
 def test_windows_beside_each_other_are_read_once() -> None:
     graph = alone(pool("average", (64, 64), stride=(64, 64)), (128, 256, 16))
-    program = compile_layers(graph, Config(ub_rows=4096))
+    program = kept_program(graph, Config(ub_rows=4096))
     loads = [c for c in program.commands if c.opcode == Opcode.LOAD and c["window"] == 1]
     assert sum(c["rows"] * c["lines"] for c in loads) == 128 * 256
     assert predict_cycles(program.commands, Config(ub_rows=4096)) < 1.1 * 128 * 256
@@ -235,7 +235,7 @@ def test_costs_know_that_large_windows_never_lie_in_the_buffer() -> None:
     group, cost = candidates.alone(0, frozenset({"y"}))
     assert not group.slices
     assert candidates.fits(group, frozenset({"y"}), strips=2)
-    predicted = predict_cycles(compile_layers(graph, Config()).commands, Config())
+    predicted = predict_cycles(kept_program(graph, Config()).commands, Config())
     assert predicted < cost.cycles < 2.1 * predicted
 
 

@@ -4,7 +4,6 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.place.requantizations import average_requantization
 from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.graph.layers import (
@@ -22,6 +21,7 @@ from tpulite.graph.layers import (
     Reshape,
 )
 from tpulite.runtime.session import Session
+from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import (
     plain_conv,
     plain_elementwise,
@@ -215,7 +215,7 @@ def test_an_input_in_another_shape(config):
         Lut(name="lut", inputs=("flat",), output="y", table=np.arange(-128, 128).astype(np.int8)),
     )
     images = {"x": Activation(x.shape), "flat": Activation((3, 8, 20)), "y": Activation((3, 8, 20))}
-    program = compile_layers(LayerGraph("net", layers, images, ("x",), ("y",)), config)
+    program = kept_program(LayerGraph("net", layers, images, ("x",), ("y",)), config)
     got = Session(program).run({"x": x}).outputs["y"]
     np.testing.assert_array_equal(got, x.reshape(3, 8, 20))
 

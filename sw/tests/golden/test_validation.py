@@ -8,7 +8,6 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.options import Options
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.simplify.ranges import value_ranges
 from tpulite.compiler.rewritten import split_layers
 from tpulite.compiler.translation import validate_translation
@@ -17,6 +16,7 @@ from tpulite.golden.validation.terms import Terms
 from tpulite.graph.layers import Activation, Conv, LayerGraph, Requantization, TransposedConv
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
+from tpulite_testing.kept import kept_program
 from tpulite_testing.mutants.judges import Verdict, verdicts
 from tpulite_testing.mutants.programs import KINDS
 from tpulite_testing.regress import thinned
@@ -79,7 +79,7 @@ def test_channels_that_are_constant_once_layers_are_split_are_no_difference():
     split = split_layers(layers, config)
     whole, phases = (value_ranges(each)["b"].constant for each in (layers, split))
     assert whole.tolist() == [False, False] and phases.tolist() == [False, True]
-    program = compile_layers(layers, config, options)
+    program = kept_program(layers, config, options)
     assert validate_translation(layers, program, options) == []
 
 

@@ -7,7 +7,6 @@ from tpulite.arch.config import Config
 from tpulite.arch.effects import effects
 from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite.arch.memory import Window
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS
 from tpulite.program import Program
@@ -15,6 +14,7 @@ from tpulite.report import compilation_table, report_programs
 from tpulite.report.buffer import BufferUse, buffer_use
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.model import Model
+from tpulite_testing.kept import kept_program
 
 END = Command.make(Opcode.END)
 
@@ -128,7 +128,7 @@ def test_use_of_random_programs(seed):
 
 def test_a_compiled_network_is_reported():
     (layers,) = Model.load(CNN_DIGITS).layers
-    compiled = compile_layers(layers, Config())
+    compiled = kept_program(layers, Config())
     report = report_programs([compiled], cycles=True)
     cycles = predict_cycles(compiled.commands, Config())
     assert report.cycles == cycles

@@ -7,12 +7,12 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler import compile_layers
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Program
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.model_run import as_dtype
+from tpulite_testing.kept import kept_program
 from tpulite_testing.quick_options import quick_options
 
 __all__ = ["compile_network", "random_inputs", "random_network", "reference"]
@@ -20,7 +20,7 @@ __all__ = ["compile_network", "random_inputs", "random_network", "reference"]
 
 def compile_network(network: LayerGraph, config: Config, **options: Any) -> Program:
     """Compile a chain of dense layers, by default without much search."""
-    return compile_layers(network, config, quick_options(**options))
+    return kept_program(network, config, quick_options(**options))
 
 
 def random_network(

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from functools import partial
 
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.program import Program
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.drawn.layer_graphs import MATRICES, MOVING
 from tpulite_testing.drawn.sizes import random_sized_layer
+from tpulite_testing.kept import kept_program
 from tpulite_testing.replay.case import Case
 
 __all__ = ["drawn_cases"]
@@ -52,4 +52,4 @@ def _draw(family: str, seed: int) -> Compilation:
 
 def _compile(family: str, seed: int) -> tuple[Program, ...]:
     drawn = _draw(family, seed)
-    return (compile_layers(drawn.graph, drawn.config, drawn.options),)
+    return (kept_program(drawn.graph, drawn.config, drawn.options),)

@@ -7,7 +7,6 @@ from functools import cache, partial
 import numpy as np
 
 from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.compiler.pipeline import compile_layers
 from tpulite.configs import named_config
 from tpulite.graph.layers import LayerGraph
 from tpulite.models.architectures import mobilenet_v2
@@ -18,6 +17,7 @@ from tpulite_testing.drawn.range_cases import EVERY_KIND, draw_case
 from tpulite_testing.drawn.range_networks import Builder, resized
 from tpulite_testing.graphs.range_layers import affine, conv, pool
 from tpulite_testing.graphs.range_networks import keywords, resnet8
+from tpulite_testing.kept import kept_program
 
 __all__ = ["MACHINES", "Pair", "pairs"]
 
@@ -64,7 +64,7 @@ class Pair:
 
     def compiled(self) -> Program:
         """Return the program that is compiled for the shape."""
-        return compile_layers(resized(self.make(), *self.shape), named_config(self.machine))
+        return kept_program(resized(self.make(), *self.shape), named_config(self.machine))
 
     def bound(self) -> Program:
         """Return the program that is bound to the shape."""
