@@ -95,6 +95,6 @@ def kept_program(
     if not folder.exists():
         for other in _folders[0].glob("*"):
             shutil.rmtree(other, ignore_errors=True)
-    return ProgramCache(folder).get(
+    return ProgramCache(folder, limit_bytes=None).get(
         layers, config, options, lambda: compile_layers(layers, config, options, **others)
     )

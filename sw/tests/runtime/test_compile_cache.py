@@ -193,6 +193,14 @@ def test_what_was_not_used_for_long_goes_first(tmp_path, calls):
     assert [path.name for path in cache.entries()] == kept
 
 
+def test_a_cache_without_a_limit_keeps_all_and_measures_nothing(tmp_path, calls, monkeypatch):
+    cache, config, options = ProgramCache(tmp_path, limit_bytes=None), Config(), Options()
+    monkeypatch.setattr(ProgramCache, "entries", None)
+    for each in (network(input_zero_point=i) for i in range(2)):
+        cache.get(each, config, options, calls(each, config))
+    assert len(list(tmp_path.glob("*.tpl"))) == calls.made == 2
+
+
 def test_models_use_the_cache_if_they_are_asked_to(tmp_path, monkeypatch):
     monkeypatch.setenv("TPULITE_CACHE", str(tmp_path))
     model = Model.load(CNN_DIGITS).compile()

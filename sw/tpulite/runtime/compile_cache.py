@@ -54,12 +54,12 @@ class ProgramCache:
     ----------
     folder : Path
         Where they are; it is made when it is needed.
-    limit_bytes : int
-        Size beyond which those go that were not used for the longest time.
+    limit_bytes : int, optional
+        Size beyond which those go that were not used for the longest time; None keeps all.
     """
 
     folder: Path
-    limit_bytes: int = _LIMIT_BYTES
+    limit_bytes: int | None = _LIMIT_BYTES
 
     @classmethod
     def default(cls) -> "ProgramCache":
@@ -102,6 +102,8 @@ class ProgramCache:
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, program.save)
+            if self.limit_bytes is None:
+                return
             size = 0
             for entry in self.entries():
                 size += entry.stat().st_size
