@@ -23,9 +23,14 @@ from tpulite_rtl.vpu.vector_engine import VectorEngine
 __all__ = ["PORTS", "Chip"]
 
 PORTS: dict[str, wiring.Member] = {
+    # AXI4-Lite subordinate: the registers of :mod:`tpulite.arch.registers`.
     **axi4_lite_members("s_axil", address_bits=OFFSET_BITS),
+    # AXI4 master to DRAM.
     **axi4_members("m_axi"),
+    # Interrupt, high until it is cleared.
     "irq": Out(1),
+    # What each engine does in this cycle, and the command that this counts for. They are for
+    # simulation; leave them open on an FPGA.
     **{f"trace_{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine},
     **{f"trace_{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine},
 }
@@ -42,18 +47,6 @@ class Chip(wiring.Component):
     ----------
     config : Config
         The machine.
-
-    Members
-    -------
-    s_axil_*
-        AXI4-Lite subordinate: the registers of :mod:`tpulite.arch.registers`.
-    m_axi_*
-        AXI4 master to DRAM.
-    irq : Out(1)
-        Interrupt, high until it is cleared.
-    trace_{engine}_state, trace_{engine}_index : Out
-        What each engine does in this cycle, and the command that this counts for; for simulation,
-        leave open on an FPGA.
     """
 
     def __init__(self, config: Config) -> None:

@@ -35,7 +35,7 @@ def test_a_stale_file_is_named(tmp_path, name):
     )
 
 
-@pytest.mark.parametrize("script", ["dashboard.py", "machine_pictures.py"])
+@pytest.mark.parametrize("script", ["dashboard.py", "machine_pictures.py", "ports_page.py"])
 def test_what_a_script_writes_is_fresh(script):
     command = [sys.executable, ROOT / "scripts" / script, "--check"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -35,17 +35,27 @@ class ReadSignature(wiring.Signature):
     """Read channels as an internal master sees them; beats come in the order of the bursts."""
 
     def __init__(self) -> None:
-        super().__init__({"ar": Out(stream.Signature(BURST)), "r": In(stream.Signature(READ_BEAT))})
+        super().__init__(
+            {
+                # Bursts to read.
+                "ar": Out(stream.Signature(BURST)),
+                # Their beats.
+                "r": In(stream.Signature(READ_BEAT)),
+            }
+        )
 
 
 class WriteSignature(wiring.Signature):
-    """Write channels as the internal master sees them; ``b`` carries one error bit a burst."""
+    """Write channels as an internal master sees them."""
 
     def __init__(self) -> None:
         super().__init__(
             {
+                # Bursts to write.
                 "aw": Out(stream.Signature(BURST)),
+                # Their beats.
                 "w": Out(stream.Signature(WRITE_BEAT)),
+                # Whether a burst failed.
                 "b": In(stream.Signature(unsigned(1))),
             }
         )

@@ -20,30 +20,19 @@ class AxiMaster(wiring.Component):
     Command fetch goes before LOAD. An address that was offered stays until it is accepted. Beats
     find their reader by id, so the memory may answer in any order between the two. A beat that LOAD
     refuses is kept, and no other accepted until it is gone.
-
-    Members
-    -------
-    fetch, load : In(ReadSignature())
-        Readers with ids 0 and 1. The fetch never refuses a beat.
-    store : In(WriteSignature())
-        The writer.
-    m_axi_*
-        AXI4 master, 128 bits of data.
-    read_beat, write_beat, response : Out(1)
-        A beat, or a write response, was transferred on AXI in this cycle.
     """
-
-    fetch: wiring.PureInterface
-    load: wiring.PureInterface
-    store: wiring.PureInterface
 
     def __init__(self) -> None:
         super().__init__(
             {
+                # Readers with ids 0 and 1. The fetch never refuses a beat.
                 "fetch": In(ReadSignature()),
                 "load": In(ReadSignature()),
+                # The writer.
                 "store": In(WriteSignature()),
+                # AXI4 master, 128 bits of data.
                 **axi4_members("m_axi"),
+                # A beat, or a write response, was transferred on AXI in this cycle.
                 "read_beat": Out(1),
                 "write_beat": Out(1),
                 "response": Out(1),

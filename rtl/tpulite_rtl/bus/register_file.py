@@ -58,54 +58,32 @@ class RegisterFile(wiring.Component):
     ----------
     config : Config
         The machine, whose hash the host can read.
-
-    Members
-    -------
-    s_axil_*
-        AXI4-Lite subordinate with 32 bits of data.
-    irq : Out(1)
-        An enabled interrupt is pending.
-    control : Out(CONTROL)
-        Legal requests of the host, in the cycle after they were written.
-    state : In(RUN_STATE_BITS)
-        State of the chip.
-    interrupt : In(INTERRUPT)
-        Sets pending interrupts; wins over the host's clearing them.
-    error : In(FAULT)
-        The fault that stopped the chip.
-    counters : Out(CountersSignature())
-        Where counters are read.
-    program : Out(PROGRAM)
-        Address, a multiple of 16, and length. A length beyond its width counts as the largest.
-    windows : Out(WINDOW_ARRAY)
-        Windows; base and size are multiples of 16.
-    watchdog : Out(32)
-        Cycles without progress that are a fault; 0 never.
     """
-
-    irq: Signal
-    control: data.View
-    state: Signal
-    interrupt: data.View
-    error: data.View
-    counters: wiring.PureInterface
-    program: data.View
-    windows: data.View
-    watchdog: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # AXI4-Lite subordinate with 32 bits of data.
                 **axi4_lite_members("s_axil", address_bits=OFFSET_BITS),
+                # An enabled interrupt is pending.
                 "irq": Out(1),
+                # Legal requests of the host, in the cycle after they were written.
                 "control": Out(CONTROL),
+                # State of the chip.
                 "state": In(RUN_STATE_BITS),
+                # Sets pending interrupts; wins over the host's clearing them.
                 "interrupt": In(INTERRUPT),
+                # The fault that stopped the chip.
                 "error": In(FAULT),
+                # Where counters are read.
                 "counters": Out(CountersSignature()),
+                # Address, a multiple of 16, and length. A length beyond its width counts as the
+                # largest.
                 "program": Out(PROGRAM),
+                # Windows; base and size are multiples of 16.
                 "windows": Out(WINDOW_ARRAY),
+                # Cycles without progress that are a fault; 0 never.
                 "watchdog": Out(32),
             }
         )

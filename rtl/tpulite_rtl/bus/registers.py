@@ -41,24 +41,17 @@ RUN_STATE_BITS = max(RunState).bit_length()
 
 
 class CountersSignature(wiring.Signature):
-    """Where a counter is read, seen from who reads.
-
-    Members
-    -------
-    wanted : Out(1)
-        Read the counter in ``row``. Both stay until ``found``, and ``wanted`` falls a cycle later.
-    row : Out
-        One of :data:`COUNTER_ROWS`.
-    found : In(1)
-        ``value`` is that of a cycle between the first one of ``wanted`` and this one.
-    value : In(32)
-    """
+    """Where a counter is read, seen from who reads."""
 
     def __init__(self) -> None:
         super().__init__(
             {
+                # Read the counter in ``row``. Both stay until ``found``, and ``wanted`` falls a
+                # cycle later.
                 "wanted": Out(1),
+                # One of :data:`COUNTER_ROWS`.
                 "row": Out(bits_for(max(COUNTER_ROWS.values()))),
+                # ``value`` is the counter in some cycle since ``wanted`` rose.
                 "found": In(1),
                 "value": In(32),
             }

@@ -41,52 +41,32 @@ class CommandFetch(wiring.Component):
     config : Config
         Length of bursts, and what decides which fields are legal together. The buffer holds 16
         commands, or two of the longest bursts.
-
-    Members
-    -------
-    program : In(PROGRAM)
-        Address and length of the program; stable from the cycle before ``start`` until it is
-        fetched.
-    start : In(1)
-        Begin with the first command; legal when ``quiet`` and no other program is under way.
-    stop : In(1)
-        Forget the program. No new burst is requested, and what is outstanding is dropped.
-    ended : In(1)
-        END was delivered: the same, and whatever follows it is no fault.
-    read : Out(ReadSignature())
-        Read channels.
-    o : Out(stream.Signature(FETCHED))
-        Commands. An offer is withdrawn by ``stop``. ``index`` always names the next command.
-    address : Out(ADDRESS_BITS)
-        Where the next command lies.
-    quiet : Out(1)
-        Nothing is outstanding.
-    fault : Out(FAULT)
-        FETCH or OVERRUN, until ``stop``.
     """
-
-    program: data.View
-    start: Signal
-    stop: Signal
-    ended: Signal
-    read: wiring.PureInterface
-    o: stream.Interface
-    address: Signal
-    quiet: Signal
-    fault: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Address and length of the program; stable from the cycle before ``start`` until it
+                # is fetched.
                 "program": In(PROGRAM),
+                # Begin with the first command; legal when ``quiet`` and no other program is under
+                # way.
                 "start": In(1),
+                # Forget the program. No new burst is requested, and what is outstanding is dropped.
                 "stop": In(1),
+                # END was delivered: the same, and whatever follows it is no fault.
                 "ended": In(1),
+                # Read channels.
                 "read": Out(ReadSignature()),
+                # Commands. An offer is withdrawn by ``stop``. ``index`` always names the next
+                # command.
                 "o": Out(stream.Signature(FETCHED)),
+                # Where the next command lies.
                 "address": Out(ADDRESS_BITS),
+                # Nothing is outstanding.
                 "quiet": Out(1),
+                # FETCH or OVERRUN, until ``stop``.
                 "fault": Out(FAULT),
             }
         )

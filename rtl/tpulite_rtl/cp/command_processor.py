@@ -1,7 +1,7 @@
 """Command processor: from START over the queues to END."""
 
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
@@ -39,67 +39,41 @@ class CommandProcessor(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    engine_load, engine_store, engine_mxu, engine_vpu : In(EngineSignature(command_layout(opcode)))
-        The engines.
-    clear : Out(1)
-        Reset the engines at the end of this cycle: a register, high in the cycle after START, soft
-        reset and reset. Engines are stopped meanwhile.
-    read : Out(ReadSignature())
-        Read channels of command fetch.
-    read_beat, write_beat, response : In(1)
-        A read beat, write beat or write response was transferred on AXI in this cycle.
-    accessed, entered : In(1)
-        The unified buffer accepted a request in the cycle before; a vector enters the array.
-    conflicts : In(CONFLICT_BITS)
-        Requests that the unified buffer refused in the cycle before.
-    control, program, watchdog
-        From the register file, see there.
-    state, interrupt, error, counters
-        For the register file, see there.
     """
-
-    clear: Signal
-    read: wiring.PureInterface
-    read_beat: Signal
-    write_beat: Signal
-    response: Signal
-    accessed: Signal
-    entered: Signal
-    conflicts: Signal
-    control: data.View
-    program: data.View
-    watchdog: Signal
-    state: Signal
-    interrupt: data.View
-    error: data.View
-    counters: wiring.PureInterface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Reset the engines at the end of this cycle: a register, high in the cycle after
+                # START, soft reset and reset. Engines are stopped meanwhile.
                 "clear": Out(1),
+                # Read channels of command fetch.
                 "read": Out(ReadSignature()),
+                # A read beat, write beat or write response was transferred on AXI in this cycle.
                 "read_beat": In(1),
                 "write_beat": In(1),
                 "response": In(1),
+                # The unified buffer accepted a request in the cycle before.
                 "accessed": In(1),
+                # A vector enters the array.
                 "entered": In(1),
+                # Requests that the unified buffer refused in the cycle before.
                 "conflicts": In(CONFLICT_BITS),
+                # From the register file, see there.
                 "control": In(CONTROL),
                 "program": In(PROGRAM),
                 "watchdog": In(32),
+                # For the register file, see there.
                 "state": Out(RUN_STATE_BITS),
                 "interrupt": Out(INTERRUPT),
                 "error": Out(FAULT),
                 "counters": In(CountersSignature()),
-            }
-            | {
-                f"engine_{engine.name.lower()}": In(EngineSignature(command_layout(opcode)))
-                for opcode, engine in ENGINE_OF.items()
+                # The engines.
+                **{
+                    f"engine_{engine.name.lower()}": In(EngineSignature(command_layout(opcode)))
+                    for opcode, engine in ENGINE_OF.items()
+                },
             }
         )
 

@@ -32,40 +32,23 @@ class Counters(wiring.Component):
     Counters lie in a RAM, in the order in which the host sees them. Each has a few bits of its own,
     which count since its last turn; in its turn they are added to its row. A counter is read in its
     turn, too: up to ``TURNS`` cycles after it is wanted, and four more.
-
-    Members
-    -------
-    start : In(1)
-        Set all counters to zero.
-    running : In(1)
-        Count in this cycle.
-    states : In(STATE_BITS).array(len(Engine))
-        What each engine does in this cycle.
-    conflicts : In(CONFLICT_BITS)
-        Requests that the unified buffer refused in the cycle before.
-    read_beat, write_beat : In(1)
-        A beat was transferred on AXI in this cycle.
-    values : In(CountersSignature())
-        Where a counter is read: what was counted up to the sixth cycle before ``found``.
     """
-
-    start: Signal
-    running: Signal
-    states: list[Signal]
-    conflicts: Signal
-    read_beat: Signal
-    write_beat: Signal
-    values: wiring.PureInterface
 
     def __init__(self) -> None:
         super().__init__(
             {
+                # Set all counters to zero.
                 "start": In(1),
+                # Count in this cycle.
                 "running": In(1),
+                # What each engine does in this cycle.
                 "states": In(STATE_BITS).array(len(Engine)),
+                # Requests that the unified buffer refused in the cycle before.
                 "conflicts": In(CONFLICT_BITS),
+                # A beat was transferred on AXI in this cycle.
                 "read_beat": In(1),
                 "write_beat": In(1),
+                # Where a counter is read: what was counted up to the sixth cycle before ``found``.
                 "values": In(CountersSignature()),
             }
         )

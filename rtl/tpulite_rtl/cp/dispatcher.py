@@ -1,7 +1,7 @@
 """Dispatcher: commands are sent to the engines' queues."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
@@ -27,54 +27,33 @@ class Dispatcher(wiring.Component):
     ----------
     config : Config
         Depth of the queues.
-
-    Members
-    -------
-    i : In(stream.Signature(FETCHED))
-        Commands as they lie in DRAM, checked.
-    address : In(ADDRESS_BITS)
-        Where the command lies that is offered.
-    o_load, o_store, o_mxu, o_vpu : Out(stream.Signature(command_layout(opcode)))
-        Commands of each engine, from its queue.
-    idle : In(len(Engine))
-        Which engines hold no command.
-    quiet : In(1)
-        Nothing is outstanding on AXI.
-    stop : In(1)
-        Dispatch nothing.
-    ended : Out(1)
-        END was accepted.
-    done : Out(1)
-        END was accepted, the queues are empty and the engines idle and quiet.
-    fault : Out(FAULT)
-        OPCODE or FIELD, until ``stop``.
     """
-
-    i: stream.Interface
-    address: Signal
-    idle: Signal
-    quiet: Signal
-    stop: Signal
-    ended: Signal
-    done: Signal
-    fault: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands as they lie in DRAM, checked.
                 "i": In(stream.Signature(FETCHED)),
+                # Where the command lies that is offered.
                 "address": In(ADDRESS_BITS),
+                # Which engines hold no command.
                 "idle": In(len(Engine)),
+                # Nothing is outstanding on AXI.
                 "quiet": In(1),
+                # Dispatch nothing.
                 "stop": In(1),
+                # END was accepted.
                 "ended": Out(1),
+                # END was accepted, the queues are empty and the engines idle and quiet.
                 "done": Out(1),
+                # OPCODE or FIELD, until ``stop``.
                 "fault": Out(FAULT),
-            }
-            | {
-                f"o_{engine.name.lower()}": Out(stream.Signature(command_layout(opcode)))
-                for opcode, engine in ENGINE_OF.items()
+                # Commands of each engine, from its queue.
+                **{
+                    f"o_{engine.name.lower()}": Out(stream.Signature(command_layout(opcode)))
+                    for opcode, engine in ENGINE_OF.items()
+                },
             }
         )
 

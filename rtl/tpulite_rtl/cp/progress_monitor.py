@@ -18,40 +18,24 @@ class ProgressMonitor(wiring.Component):
     Diagnostics must not be the longest path of the chip: what is seen in a cycle is registered at
     once, and the indices are compared in the two cycles after it. What an engine says that it does
     comes late and is no progress: it may wait for a result that is lost.
-
-    Members
-    -------
-    held : In(len(Engine))
-        Engines that hold a command, or are offered one.
-    indices : In(INDEX_BITS).array(len(Engine))
-        Their commands.
-    moved : In(1)
-        Something moved in this cycle: a command to its queue, a beat or response on AXI, a row of
-        the unified buffer, a vector into the array. Engines take less than a hundred cycles from
-        one such step to the next.
-    next_index : In(INDEX_BITS)
-        Next command to be dispatched, the oldest if no engine holds one.
-    progress : Out(1)
-        Something moved in the cycle before.
-    oldest : Out(INDEX_BITS)
-        The oldest command three cycles ago.
     """
-
-    held: Signal
-    indices: list[Signal]
-    moved: Signal
-    next_index: Signal
-    progress: Signal
-    oldest: Signal
 
     def __init__(self) -> None:
         super().__init__(
             {
+                # Engines that hold a command, or are offered one.
                 "held": In(len(Engine)),
+                # Their commands.
                 "indices": In(INDEX_BITS).array(len(Engine)),
+                # Something moved in this cycle: a command to its queue, a beat or response on AXI,
+                # a row of the unified buffer, a vector into the array. Engines take less than a
+                # hundred cycles from one such step to the next.
                 "moved": In(1),
+                # Next command to be dispatched, the oldest if no engine holds one.
                 "next_index": In(INDEX_BITS),
+                # Something moved in the cycle before.
                 "progress": Out(1),
+                # The oldest command three cycles ago.
                 "oldest": Out(INDEX_BITS),
             }
         )

@@ -1,7 +1,7 @@
 """Run control: start, stop, faults and the watchdog."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.registers import Fault, RunState
@@ -24,58 +24,7 @@ class RunControl(wiring.Component):
     ----------
     sources : int
         Number of components that report faults.
-
-    Members
-    -------
-    control : In(CONTROL)
-        Requests of the host.
-    watchdog : In(32)
-        Cycles without progress that are a fault while RUNNING, and that mean HUNG while STOPPING;
-        0 never. A new value counts from the next progress on.
-    faults : In(FAULT).array(sources)
-        Faults of the components.
-    done : In(1)
-        END was reached and everything is finished.
-    quiet : In(1)
-        Nothing is outstanding on AXI, an address that was offered included.
-    progress : In(1)
-        Something moved, at most a few cycles ago.
-    oldest : In(INDEX_BITS)
-        Command to blame if nothing moves, or if the host says STOP.
-    state : Out(RUN_STATE_BITS)
-        State of the chip.
-    error : Out(FAULT)
-        Why the chip stopped, until the next START.
-    interrupt : Out(INTERRUPT)
-        Causes of the interrupt, high for one cycle.
-    start : Out(1)
-        START was accepted in this cycle: the program is fetched from the next cycle on.
-    clear : Out(1)
-        Queues and tokens must be reset at the end of this cycle, and engines of the next: START or
-        soft reset.
-    stop : Out(1)
-        Start nothing, finish what was issued: a register.
-    halt : Out(1)
-        The same for engines, and in the cycle after ``clear``: a register.
-    running : Out(1)
-        RUNNING or STOPPING: what CYCLES counts.
     """
-
-    control: data.View
-    watchdog: Signal
-    faults: list[data.View]
-    done: Signal
-    quiet: Signal
-    progress: Signal
-    oldest: Signal
-    state: Signal
-    error: data.View
-    interrupt: data.View
-    start: Signal
-    clear: Signal
-    stop: Signal
-    halt: Signal
-    running: Signal
 
     def __init__(self, *, sources: int) -> None:
         if sources < 1:
@@ -83,20 +32,37 @@ class RunControl(wiring.Component):
         self.sources = sources
         super().__init__(
             {
+                # Requests of the host.
                 "control": In(CONTROL),
+                # Cycles without progress that are a fault while RUNNING, and that mean HUNG while
+                # STOPPING; 0 never. A new value counts from the next progress on.
                 "watchdog": In(32),
+                # Faults of the components.
                 "faults": In(FAULT).array(sources),
+                # END was reached and everything is finished.
                 "done": In(1),
+                # Nothing is outstanding on AXI, an address that was offered included.
                 "quiet": In(1),
+                # Something moved, at most a few cycles ago.
                 "progress": In(1),
+                # Command to blame if nothing moves, or if the host says STOP.
                 "oldest": In(INDEX_BITS),
+                # State of the chip.
                 "state": Out(RUN_STATE_BITS),
+                # Why the chip stopped, until the next START.
                 "error": Out(FAULT),
+                # Causes of the interrupt, high for one cycle.
                 "interrupt": Out(INTERRUPT),
+                # START was accepted in this cycle: the program is fetched from the next cycle on.
                 "start": Out(1),
+                # Queues and tokens must be reset at the end of this cycle, and engines of the next:
+                # START or soft reset.
                 "clear": Out(1),
+                # Start nothing, finish what was issued: a register.
                 "stop": Out(1),
+                # The same for engines, and in the cycle after ``clear``: a register.
                 "halt": Out(1),
+                # RUNNING or STOPPING: what CYCLES counts.
                 "running": Out(1),
             }
         )

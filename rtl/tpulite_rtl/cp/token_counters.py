@@ -14,24 +14,19 @@ class TokenCounters(wiring.Component):
 
     A mask is accepted as a whole: all its tokens move, or none. A token that is given in one
     cycle can be taken in the next. Every engine may give and take once a cycle.
-
-    Members
-    -------
-    take : In(stream.Signature(unsigned(len(Engine)))).array(len(Engine))
-        For each engine the engines from which it takes one token each; accepted when all of them
-        are there, at once if the mask is zero.
-    give : In(stream.Signature(unsigned(len(Engine)))).array(len(Engine))
-        For each engine the engines to which it gives one token each; accepted when none of those
-        counters is full.
     """
-
-    take: list[stream.Interface]
-    give: list[stream.Interface]
 
     def __init__(self) -> None:
         masks = stream.Signature(unsigned(len(Engine)))
         super().__init__(
-            {"take": In(masks).array(len(Engine)), "give": In(masks).array(len(Engine))}
+            {
+                # For each engine the engines from which it takes one token each; accepted when all
+                # of them are there, at once if the mask is zero.
+                "take": In(masks).array(len(Engine)),
+                # For each engine the engines to which it gives one token each; accepted when none
+                # of those counters is full.
+                "give": In(masks).array(len(Engine)),
+            }
         )
 
     def elaborate(self, platform) -> Module:

@@ -64,55 +64,7 @@ class BurstSplitter(wiring.Component):
         The machine.
     opcode : Opcode
         ``LOAD`` or ``STORE``: which permission it takes.
-
-    Members
-    -------
-    command : In(stream.Signature(command_layout(opcode)))
-        Commands in order; ``ready`` is a register.
-    take : Out(stream.Signature(4))
-        Wait mask of the command that wants to start: a register.
-    windows : In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS))
-        The DRAM windows.
-    stop : In(1)
-        Issue nothing more. An address that is valid already stays so until it is accepted.
-    retire : In(1)
-        A burst has ended in this cycle.
-    waiting : Out(1)
-        A command waits for its tokens.
-    issuing : Out(1)
-        A command has started, and bursts of it are left to issue.
-    index : Out(INDEX_BITS)
-        The command that waits, or whose bursts are issued.
-    started : Out(stream.Signature(STARTED, always_ready=True))
-        Commands as they start.
-    address : Out(stream.Signature(BURST))
-        Channel AR or AW.
-    descriptor : Out(stream.Signature(descriptor_layout(config), always_ready=True))
-        What belongs to an address, in the cycle from which on the address is valid. At most
-        ``dma_bursts`` are outstanding.
-    rows : Out(stream.Signature(rows_layout(config), always_ready=True))
-        What a burst carries, in the cycle in which it is issued: the one before its address is
-        valid.
-    outstanding : Out(range(dma_bursts + 1))
-        Bursts issued and not retired, counted from the cycle when their address is valid.
-    fault : Out(FAULT)
-        The burst or line that comes next is illegal; stays until reset.
     """
-
-    command: stream.Interface
-    take: stream.Interface
-    windows: data.View
-    stop: Signal
-    retire: Signal
-    waiting: Signal
-    issuing: Signal
-    index: Signal
-    started: stream.Interface
-    address: stream.Interface
-    descriptor: stream.Interface
-    rows: stream.Interface
-    outstanding: Signal
-    fault: data.View
 
     def __init__(self, config: Config, opcode: isa.Opcode) -> None:
         if opcode not in (isa.Opcode.LOAD, isa.Opcode.STORE):
@@ -121,19 +73,36 @@ class BurstSplitter(wiring.Component):
         self.opcode = opcode
         super().__init__(
             {
+                # Commands in order; ``ready`` is a register.
                 "command": In(stream.Signature(command_layout(opcode))),
+                # Wait mask of the command that wants to start: a register.
                 "take": Out(stream.Signature(unsigned(len(isa.Engine)))),
+                # The DRAM windows.
                 "windows": In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS)),
+                # Issue nothing more. An address that is valid already stays so until it is
+                # accepted.
                 "stop": In(1),
+                # A burst has ended in this cycle.
                 "retire": In(1),
+                # A command waits for its tokens.
                 "waiting": Out(1),
+                # A command has started, and bursts of it are left to issue.
                 "issuing": Out(1),
+                # The command that waits, or whose bursts are issued.
                 "index": Out(INDEX_BITS),
+                # Commands as they start.
                 "started": Out(stream.Signature(STARTED, always_ready=True)),
+                # Channel AR or AW.
                 "address": Out(stream.Signature(BURST)),
+                # What belongs to an address, in the cycle from which on the address is valid. At
+                # most ``dma_bursts`` are outstanding.
                 "descriptor": Out(stream.Signature(descriptor_layout(config), always_ready=True)),
+                # What a burst carries, in the cycle in which it is issued: the one before its
+                # address is valid.
                 "rows": Out(stream.Signature(rows_layout(config), always_ready=True)),
+                # Bursts issued and not retired, counted from the cycle when their address is valid.
                 "outstanding": Out(range(config.dma_bursts + 1)),
+                # The burst or line that comes next is illegal; stays until reset.
                 "fault": Out(FAULT),
             }
         )

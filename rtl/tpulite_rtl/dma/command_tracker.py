@@ -22,32 +22,7 @@ class CommandTracker(wiring.Component):
     ----------
     depth : int
         Commands in flight; the engine must not start more.
-
-    Members
-    -------
-    started : In(stream.Signature(STARTED, always_ready=True))
-        Commands as they start.
-    complete : In(stream.Signature(unsigned(0)))
-        The oldest command completes; refused while the tokens of the one before wait.
-    give : Out(stream.Signature(4))
-        Signal masks of completed commands.
-    stop : In(1)
-        Give no more tokens.
-    holding : Out(1)
-        A command is in flight or its tokens are not given.
-    index : Out(INDEX_BITS)
-        The oldest such command.
-    next_index : Out(INDEX_BITS)
-        The command that completes next.
     """
-
-    started: stream.Interface
-    complete: stream.Interface
-    give: stream.Interface
-    stop: Signal
-    holding: Signal
-    index: Signal
-    next_index: Signal
 
     def __init__(self, depth: int) -> None:
         if depth < 1:
@@ -55,12 +30,19 @@ class CommandTracker(wiring.Component):
         self.depth = depth
         super().__init__(
             {
+                # Commands as they start.
                 "started": In(stream.Signature(STARTED, always_ready=True)),
+                # The oldest command completes; refused while the tokens of the one before wait.
                 "complete": In(stream.Signature(unsigned(0))),
+                # Signal masks of completed commands.
                 "give": Out(stream.Signature(unsigned(len(isa.Engine)))),
+                # Give no more tokens.
                 "stop": In(1),
+                # A command is in flight or its tokens are not given.
                 "holding": Out(1),
+                # The oldest such command.
                 "index": Out(INDEX_BITS),
+                # The command that completes next.
                 "next_index": Out(INDEX_BITS),
             }
         )

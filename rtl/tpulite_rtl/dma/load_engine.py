@@ -40,35 +40,21 @@ class LoadEngine(wiring.Component):
     ----------
     config : Config
         The machine.
-
-    Members
-    -------
-    engine : Out(EngineSignature(command_layout(Opcode.LOAD)))
-        Commands, tokens and status.
-    axi : Out(ReadSignature())
-        Read channels to DRAM.
-    write : Out(WritePortSignature(config))
-        Write port of the unified buffer.
-    windows : In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS))
-        The DRAM windows.
-    conflict : Out(1)
-        The buffer refused a row in this cycle.
     """
-
-    engine: wiring.PureInterface
-    axi: wiring.PureInterface
-    write: wiring.PureInterface
-    windows: data.View
-    conflict: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands, tokens and status.
                 "engine": Out(EngineSignature(command_layout(Opcode.LOAD))),
+                # Read channels to DRAM.
                 "axi": Out(ReadSignature()),
+                # Write port of the unified buffer.
                 "write": Out(WritePortSignature(config)),
+                # The DRAM windows.
                 "windows": In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS)),
+                # The buffer refused a row in this cycle.
                 "conflict": Out(1),
             }
         )

@@ -23,23 +23,15 @@ class Packer(wiring.Component):
     ----------
     config : Config
         The machine.
-
-    Members
-    -------
-    i : In(stream.Signature(piece_layout(config)))
-        Rows, with N = 32 halves of rows.
-    o : Out(stream.Signature(WRITE_BEAT))
-        Beats.
     """
-
-    i: stream.Interface
-    o: stream.Interface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Rows, with N = 32 halves of rows.
                 "i": In(stream.Signature(piece_layout(config))),
+                # Beats.
                 "o": Out(stream.Signature(WRITE_BEAT)),
             }
         )

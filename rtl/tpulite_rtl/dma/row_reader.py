@@ -47,35 +47,22 @@ class RowReader(wiring.Component):
     ----------
     config : Config
         The machine.
-
-    Members
-    -------
-    i : In(stream.Signature(rows_layout(config)))
-        Bursts.
-    o : Out(stream.Signature(piece_layout(config)))
-        Their rows. With N = 32 two pieces a row, the first with the whole row, the second without.
-    read : Out(ReadPortSignature(config))
-        Read port of the unified buffer.
-    stop : In(1)
-        Request nothing more; stays high.
-    busy : Out(1)
-        A row was requested, or is on its way.
     """
-
-    i: stream.Interface
-    o: stream.Interface
-    read: wiring.PureInterface
-    stop: Signal
-    busy: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Bursts.
                 "i": In(stream.Signature(rows_layout(config))),
+                # Their rows. With N = 32 two pieces a row, the first with the whole row, the second
+                # without.
                 "o": Out(stream.Signature(piece_layout(config))),
+                # Read port of the unified buffer.
                 "read": Out(ReadPortSignature(config)),
+                # Request nothing more; stays high.
                 "stop": In(1),
+                # A row was requested, or is on its way.
                 "busy": Out(1),
             }
         )

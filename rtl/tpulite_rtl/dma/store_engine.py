@@ -43,35 +43,21 @@ class StoreEngine(wiring.Component):
     ----------
     config : Config
         The machine.
-
-    Members
-    -------
-    engine : Out(EngineSignature(command_layout(Opcode.STORE)))
-        Commands, tokens and status.
-    axi : Out(WriteSignature())
-        Write channels to DRAM.
-    read : Out(ReadPortSignature(config))
-        Read port of the unified buffer.
-    windows : In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS))
-        The DRAM windows.
-    conflict : Out(1)
-        The buffer refused a request in this cycle.
     """
-
-    engine: wiring.PureInterface
-    axi: wiring.PureInterface
-    read: wiring.PureInterface
-    windows: data.View
-    conflict: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands, tokens and status.
                 "engine": Out(EngineSignature(command_layout(Opcode.STORE))),
+                # Write channels to DRAM.
                 "axi": Out(WriteSignature()),
+                # Read port of the unified buffer.
                 "read": Out(ReadPortSignature(config)),
+                # The DRAM windows.
                 "windows": In(data.ArrayLayout(WINDOW_LAYOUT, WINDOWS)),
+                # The buffer refused a request in this cycle.
                 "conflict": Out(1),
             }
         )

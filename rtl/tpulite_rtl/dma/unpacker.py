@@ -43,23 +43,15 @@ class Unpacker(wiring.Component):
     ----------
     config : Config
         The machine.
-
-    Members
-    -------
-    i : In(stream.Signature(beat_layout(config)))
-        Beats.
-    o : Out(stream.Signature(row_layout(config)))
-        Rows.
     """
-
-    i: stream.Interface
-    o: stream.Interface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Beats.
                 "i": In(stream.Signature(beat_layout(config))),
+                # Rows.
                 "o": Out(stream.Signature(row_layout(config))),
             }
         )

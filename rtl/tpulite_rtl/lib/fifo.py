@@ -32,20 +32,7 @@ class StreamFifo(wiring.Component):
         Shape of a payload.
     depth : int
         Transfers that it holds.
-
-    Members
-    -------
-    i : In(stream.Signature(shape))
-        Transfers into the queue.
-    o : Out(stream.Signature(shape))
-        The same transfers, in order.
-    level : Out(range(depth + 1))
-        Number of transfers inside.
     """
-
-    i: stream.Interface
-    o: stream.Interface
-    level: Signal
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:
         if depth < 1:
@@ -54,8 +41,11 @@ class StreamFifo(wiring.Component):
         self.depth = depth
         super().__init__(
             {
+                # Transfers into the queue.
                 "i": In(stream.Signature(shape)),
+                # The same transfers, in order.
                 "o": Out(stream.Signature(shape)),
+                # Number of transfers inside.
                 "level": Out(range(depth + 1)),
             }
         )

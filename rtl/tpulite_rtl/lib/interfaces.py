@@ -37,21 +37,15 @@ FAULT = data.StructLayout(
 
 
 class ReadPortSignature(wiring.Signature):
-    """Client's side of a read port of the unified buffer.
-
-    Members
-    -------
-    request : Out(stream.Signature(unsigned(ROW_BITS)))
-        Row to read. Accepted in order.
-    response : In(stream.Signature(unsigned(8 * N), always_ready=True))
-        The row, valid :func:`tpulite.arch.timing.row_read` cycles after its request was accepted:
-        a client asks only for what it can take.
-    """
+    """Client's side of a read port of the unified buffer."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(
             {
+                # Row to read. Accepted in order.
                 "request": Out(stream.Signature(unsigned(ROW_BITS))),
+                # The row, valid :func:`tpulite.arch.timing.row_read` cycles after its request was
+                # accepted: a client asks only for what it can take.
                 "response": In(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
             }
         )
@@ -63,52 +57,42 @@ def write_layout(config: Config) -> data.StructLayout:
 
 
 class WritePortSignature(wiring.Signature):
-    """Client's side of a write port of the unified buffer.
-
-    A row accepted in one cycle is seen by reads accepted in the next.
-    """
+    """Client's side of a write port of the unified buffer."""
 
     def __init__(self, config: Config) -> None:
-        super().__init__({"request": Out(stream.Signature(write_layout(config)))})
+        super().__init__(
+            {
+                # A row and its address; reads accepted in the next cycle see it.
+                "request": Out(stream.Signature(write_layout(config))),
+            }
+        )
 
 
 class EngineSignature(wiring.Signature):
-    """What every engine shows to the command processor, seen from the engine.
-
-    Members
-    -------
-    command : In(stream.Signature(command_layout(opcode)))
-        Commands from the engine's queue, in order.
-    take : Out(stream.Signature(unsigned(4)))
-        Wait mask of the command that wants to start; accepted when every named engine's token is
-        there (at once if the mask is zero).
-    give : Out(stream.Signature(unsigned(4)))
-        Signal mask of a command whose effects are all visible; in order.
-    stop : In(1)
-        High from a fault on: start no command, make no AXI request, finish what was issued.
-    idle : Out(1)
-        No command in the engine (the queue not counted).
-    quiet : Out(1)
-        Nothing outstanding on AXI.
-    state : Out(STATE_BITS)
-        What the engine does in this cycle.
-    index : Out(INDEX_BITS)
-        Command that this counts for.
-    fault : Out(FAULT)
-        A fault of this engine.
-    """
+    """What every engine shows to the command processor, seen from the engine."""
 
     def __init__(self, command: data.StructLayout) -> None:
         super().__init__(
             {
+                # Commands from the engine's queue, in order.
                 "command": In(stream.Signature(command)),
+                # Wait mask of the command that wants to start; accepted when every named engine's
+                # token is there (at once if the mask is zero).
                 "take": Out(stream.Signature(unsigned(len(isa.Engine)))),
+                # Signal mask of a command whose effects are all visible; in order.
                 "give": Out(stream.Signature(unsigned(len(isa.Engine)))),
+                # High from a fault on: start no command, make no AXI request, finish what was
+                # issued.
                 "stop": In(1),
+                # No command in the engine (the queue not counted).
                 "idle": Out(1),
+                # Nothing outstanding on AXI.
                 "quiet": Out(1),
+                # What the engine does in this cycle.
                 "state": Out(STATE_BITS),
+                # Command that this counts for.
                 "index": Out(INDEX_BITS),
+                # A fault of this engine.
                 "fault": Out(FAULT),
             }
         )

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from amaranth.hdl import ClockSignal, Instance, Module, Signal, unsigned
+from amaranth.hdl import ClockSignal, Instance, Module, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -44,37 +44,21 @@ class TwoPortRam(wiring.Component):
         Bits of a row.
     depth : int
         Rows.
-
-    Members
-    -------
-    write_enable : In(1)
-        Write in this cycle.
-    write_row : In(range(depth))
-    write_data : In(width)
-    read_enable : In(1)
-        Read in this cycle.
-    read_row : In(range(depth))
-    read_data : Out(width)
-        The row of the latest read before this cycle.
     """
-
-    write_enable: Signal
-    write_row: Signal
-    write_data: Signal
-    read_enable: Signal
-    read_row: Signal
-    read_data: Signal
 
     def __init__(self, width: int, depth: int) -> None:
         self.width = width
         self.depth = depth
         super().__init__(
             {
+                # Write a row in this cycle.
                 "write_enable": In(1),
                 "write_row": In(range(depth)),
                 "write_data": In(width),
+                # Read a row in this cycle.
                 "read_enable": In(1),
                 "read_row": In(range(depth)),
+                # The row of the latest read before this cycle.
                 "read_data": Out(width),
             }
         )

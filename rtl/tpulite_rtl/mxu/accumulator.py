@@ -50,28 +50,18 @@ class Accumulator(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    command : In(stream.Signature(DRAIN_COMMAND))
-        Commands, each here before its first sum comes.
-    i : In(stream.Signature(ArrayLayout(signed(psum_width), N), always_ready=True))
-        Sums over a k-tile.
-    o : Out(stream.Signature(requant_input(config), always_ready=True))
-        Complete sums, and the completion of every command.
     """
-
-    command: stream.Interface
-    i: stream.Interface
-    o: stream.Interface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         sums = data.ArrayLayout(signed(psum_width(config)), config.array_size)
         super().__init__(
             {
+                # Commands, each here before its first sum comes.
                 "command": In(stream.Signature(DRAIN_COMMAND)),
+                # Sums over a k-tile.
                 "i": In(stream.Signature(sums, always_ready=True)),
+                # Complete sums, and the completion of every command.
                 "o": Out(stream.Signature(requant_input(config), always_ready=True)),
             }
         )

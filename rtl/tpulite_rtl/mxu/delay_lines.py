@@ -42,44 +42,29 @@ class DelayLines(wiring.Component):
     ----------
     config : Config
         Geometry; the array has 16 columns or more.
-
-    Members
-    -------
-    now : In(signed(8)).array(N)
-        Activations of the columns, skewed.
-    next : In(signed(8)).array(N)
-        Those of the next cycle.
-    delay : In(DELAY)
-        Delay of the command whose vector enters column 0 in the next cycle.
-    settled : In(1)
-        That command's first vector did N - 7 cycles ago.
-    odd : In(signed(8)).array(N)
-        Odd vectors beside ``now``, skewed; only in a machine with pairs, as the next one.
-    pair : In(1)
-        The vector that enters column 0 in this cycle is one of a pair.
-    o : Out(signed(8)).array(LINE * LINE, N)
-        Buses for the rows of a kernel.
     """
-
-    now: list
-    next: list
-    delay: Signal
-    settled: Signal
-    odd: list
-    pair: Signal
-    o: list
 
     def __init__(self, config: Config) -> None:
         self.config = config
         n = config.array_size
-        pairs = {"odd": In(signed(8)).array(n), "pair": In(1)}
+        pairs = {  # only in a machine with pairs
+            # Odd vectors beside ``now``, skewed.
+            "odd": In(signed(8)).array(n),
+            # The vector that enters column 0 in this cycle is one of a pair.
+            "pair": In(1),
+        }
         super().__init__(
             {
+                # Activations of the columns, skewed.
                 "now": In(signed(8)).array(n),
+                # Those of the next cycle.
                 "next": In(signed(8)).array(n),
+                # Delay of the command whose vector enters column 0 in the next cycle.
                 "delay": In(DELAY),
+                # That command's first vector did N - 7 cycles ago.
                 "settled": In(1),
                 **(pairs if config.has_vector_pairs else {}),
+                # Buses for the rows of a kernel.
                 "o": Out(signed(8)).array(LINE * LINE, n),
             }
         )

@@ -38,31 +38,19 @@ class ImageWalker(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    command : In(stream.Signature(VECTOR_COMMAND))
-        Commands in order.
-    o : Out(stream.Signature(slot_layout(config)))
-        Slots.
-    busy : Out(1)
-        A command is here, or a slot of it.
-    index : Out(INDEX_BITS)
-        This command.
     """
-
-    command: stream.Interface
-    o: stream.Interface
-    busy: Signal
-    index: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands in order.
                 "command": In(stream.Signature(VECTOR_COMMAND)),
+                # Slots.
                 "o": Out(stream.Signature(slot_layout(config))),
+                # A command is here, or a slot of it.
                 "busy": Out(1),
+                # This command.
                 "index": Out(INDEX_BITS),
             }
         )

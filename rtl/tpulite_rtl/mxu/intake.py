@@ -1,7 +1,7 @@
 """Starts CONVs: takes tokens, checks ranges, and hands each part of the machine its share."""
 
 from amaranth.hdl import Module, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.isa import Engine
@@ -24,60 +24,35 @@ class Intake(wiring.Component):
     here for the vector sequencer, so that the operands of the next are fetched meanwhile. A
     command starts in the cycle in which its tokens are there; a cycle later at the earliest it is
     accepted, and its vectors and drain go out.
-
-    Members
-    -------
-    command : In(stream.Signature(PREPARED))
-        Commands.
-    address : In(REGION_BITS)
-        Last row of the first region that leaves its memory, a cycle after its command comes.
-    take : Out(stream.Signature(unsigned(4)))
-        Tokens to take.
-    weights, records, vectors, drains : Out(stream.Signature(...))
-        The shares.
-    room : In(1)
-        Another command may start.
-    stop : In(1)
-        Start nothing more.
-    started : Out(1)
-        A command starts in this cycle.
-    waiting : Out(1)
-        The next command waits for tokens.
-    empty : Out(1)
-        No command here.
-    fault : Out(FAULT)
-        BUFFER fault of the first region that leaves its memory, the cycle after the start.
     """
-
-    command: stream.Interface
-    address: Signal
-    take: stream.Interface
-    weights: stream.Interface
-    records: stream.Interface
-    vectors: stream.Interface
-    drains: stream.Interface
-    room: Signal
-    stop: Signal
-    started: Signal
-    waiting: Signal
-    empty: Signal
-    fault: data.View
 
     def __init__(self) -> None:
         super().__init__(
             {
+                # Commands.
                 "command": In(stream.Signature(PREPARED)),
+                # Last row of the first region that leaves its memory, a cycle after its command
+                # comes.
                 "address": In(REGION_BITS),
+                # Tokens to take.
                 "take": Out(stream.Signature(unsigned(len(Engine)))),
+                # The shares.
                 "weights": Out(stream.Signature(WEIGHT_COMMAND)),
                 "records": Out(stream.Signature(RECORD_COMMAND)),
                 "vectors": Out(stream.Signature(VECTOR_COMMAND)),
                 "drains": Out(stream.Signature(DRAIN_COMMAND)),
+                # Another command may start.
                 "room": In(1),
+                # Start nothing more.
                 "stop": In(1),
+                # A command starts in this cycle.
                 "started": Out(1),
+                # The next command waits for tokens.
                 "waiting": Out(1),
+                # No command here.
                 "empty": Out(1),
+                # BUFFER fault of the first region that leaves its memory, the cycle after the
+                # start.
                 "fault": Out(FAULT),
             }
         )

@@ -45,44 +45,26 @@ class MatrixUnit(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    engine : EngineSignature(command_layout(Opcode.CONV))
-        Commands, tokens, state.
-    read_activation, read_weight, read_record : Out(ReadPortSignature(config))
-        Read ports of the unified buffer.
-    steady : Out
-        The request of ``read_activation`` must not be refused; in a machine with pairs of vectors,
-        the second bit says so of ``read_weight``.
-    entered : Out(1)
-        A vector whose sum counts enters the array in this cycle.
-    write : Out(WritePortSignature(config))
-        Drained rows. The buffer must accept them at once.
-    vector : In(LanesSignature(config))
-        The vector path, which uses the requantizer, too.
     """
-
-    engine: wiring.PureInterface
-    read_activation: wiring.PureInterface
-    read_weight: wiring.PureInterface
-    read_record: wiring.PureInterface
-    steady: Signal
-    entered: Signal
-    write: wiring.PureInterface
-    vector: wiring.PureInterface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands, tokens, state.
                 "engine": Out(EngineSignature(command_layout(Opcode.CONV))),
+                # Read ports of the unified buffer.
                 "read_activation": Out(ReadPortSignature(config)),
                 "read_weight": Out(ReadPortSignature(config)),
                 "read_record": Out(ReadPortSignature(config)),
+                # The request of ``read_activation`` must not be refused; in a machine with pairs of
+                # vectors, the second bit says so of ``read_weight``.
                 "steady": Out(steady_ports(config)),
+                # A vector whose sum counts enters the array in this cycle.
                 "entered": Out(1),
+                # Drained rows. The buffer must accept them at once.
                 "write": Out(WritePortSignature(config)),
+                # The vector path, which uses the requantizer, too.
                 "vector": In(LanesSignature(config)),
             }
         )

@@ -50,28 +50,18 @@ class Preparation(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    i : In(stream.Signature(command_layout(Opcode.CONV)))
-        Commands of the queue.
-    o : Out(stream.Signature(PREPARED))
-        The same commands, prepared.
-    address : Out(REGION_BITS)
-        Last row of the first region that leaves its memory, from the cycle after the offer of its
-        command on.
     """
-
-    i: stream.Interface
-    o: stream.Interface
-    address: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands of the queue.
                 "i": In(stream.Signature(command_layout(Opcode.CONV))),
+                # The same commands, prepared.
                 "o": Out(stream.Signature(PREPARED)),
+                # Last row of the first region that leaves its memory, from the cycle after the
+                # offer of its command on.
                 "address": Out(REGION_BITS),
             }
         )

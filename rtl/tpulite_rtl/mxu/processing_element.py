@@ -28,53 +28,31 @@ class ProcessingElement(wiring.Component):
         Width of a partial sum in bits.
     style : str
         How to multiply: ``dsp`` or ``logic``, see :func:`tpulite_rtl.lib.multiplier.multiply_add`.
-
-    Members
-    -------
-    i_activation, o_activation : signed(8)
-        From the left, to the right.
-    i_first, o_first : 1
-        First vector of a tile; moves with the activation.
-    i_depthwise, o_depthwise : 1
-        The sum is one of depthwise mode; moves with the activation.
-    column : In(signed(8))
-        Activation of this column, the same for all its rows.
-    i_psum, o_psum : signed(psum_width)
-        From above, downwards.
-    weight : In(signed(9))
-        Weight of this column, for the row whose ``weight_enable`` is high.
-    weight_enable : In(1)
-        Write ``weight`` into the shadow register. May come in the very cycle of a swap, which
-        still takes the old shadow.
     """
-
-    i_activation: Signal
-    o_activation: Signal
-    i_first: Signal
-    o_first: Signal
-    i_depthwise: Signal
-    o_depthwise: Signal
-    column: Signal
-    i_psum: Signal
-    o_psum: Signal
-    weight: Signal
-    weight_enable: Signal
 
     def __init__(self, *, psum_width: int, style: str = "dsp") -> None:
         self.psum_width = psum_width
         self.style = style
         super().__init__(
             {
+                # From the left, to the right.
                 "i_activation": In(signed(ACTIVATION_WIDTH)),
                 "o_activation": Out(signed(ACTIVATION_WIDTH)),
+                # First vector of a tile; moves with the activation.
                 "i_first": In(1),
                 "o_first": Out(1),
+                # The sum is one of depthwise mode; moves with the activation.
                 "i_depthwise": In(1),
                 "o_depthwise": Out(1),
+                # Activation of this column, the same for all its rows.
                 "column": In(signed(ACTIVATION_WIDTH)),
+                # From above, downwards.
                 "i_psum": In(signed(psum_width)),
                 "o_psum": Out(signed(psum_width)),
+                # Weight of this column, for the row whose ``weight_enable`` is high.
                 "weight": In(signed(WEIGHT_WIDTH)),
+                # Write ``weight`` into the shadow register. May come in the very cycle of a swap,
+                # which still takes the old shadow.
                 "weight_enable": In(1),
             }
         )

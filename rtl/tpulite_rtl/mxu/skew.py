@@ -16,26 +16,17 @@ class Skew(wiring.Component):
         Shape of a lane.
     delays : tuple of int
         Cycles of delay of each lane.
-
-    Members
-    -------
-    i, o : array of shape
-        Lanes.
-    early : Out(shape).array
-        Lanes a cycle before ``o``; but for those without delay, which are not known yet.
     """
-
-    i: list
-    o: list
-    early: list
 
     def __init__(self, shape, delays: tuple[int, ...]) -> None:
         self.delays = delays
         lanes = len(delays)
         super().__init__(
             {
+                # Lanes.
                 "i": In(shape).array(lanes),
                 "o": Out(shape).array(lanes),
+                # Lanes a cycle before ``o``; but for those without delay, which are not known yet.
                 "early": Out(shape).array(lanes),
             }
         )

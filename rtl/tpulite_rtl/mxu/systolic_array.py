@@ -73,23 +73,7 @@ class SystolicArray(wiring.Component):
     ----------
     config : Config
         Geometry and multiplier style.
-
-    Members
-    -------
-    i : In(stream.Signature(vector_layout(config), always_ready=True))
-        Vectors.
-    early : In(early_layout(config))
-        First activation, and delay, of the vector of the next cycle; for delay lines.
-    weight : In(stream.Signature(weight_layout(config), always_ready=True))
-        Weight rows.
-    o : Out(stream.Signature(ArrayLayout(signed(psum_width), N), always_ready=True))
-        Sums of the vectors, in order.
     """
-
-    i: stream.Interface
-    early: data.View
-    weight: stream.Interface
-    o: stream.Interface
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -97,9 +81,13 @@ class SystolicArray(wiring.Component):
         sums = data.ArrayLayout(signed(psum_width(config)), config.array_size)
         super().__init__(
             {
+                # Vectors.
                 "i": In(stream.Signature(vector_layout(config), always_ready=True)),
+                # First activation, and delay, of the vector of the next cycle; for delay lines.
                 "early": In(early_layout(config)),
+                # Weight rows.
                 "weight": In(stream.Signature(weight_layout(config), always_ready=True)),
+                # Sums of the vectors, in order.
                 "o": Out(stream.Signature(sums, always_ready=True)),
             }
         )

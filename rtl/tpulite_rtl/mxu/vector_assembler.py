@@ -49,26 +49,7 @@ class VectorAssembler(wiring.Component):
     ----------
     latency : int
         Cycles from a slot to its vector.
-
-    Members
-    -------
-    i : In(stream.Signature(issued_layout(config), always_ready=True))
-        Slots as they are issued.
-    row : In(unsigned(8 N))
-        The row that was requested ``row_read`` cycles ago.
-    odd_row : In(unsigned(8 N))
-        The odd one of a pair, which was requested then, too; only in a machine with pairs.
-    o : Out(stream.Signature(vector_layout(config), always_ready=True))
-        Vectors. In depthwise mode also those count that are not valid, as ``first`` always does.
-    early : Out(early_layout(config))
-        What is known of the vector of the next cycle.
     """
-
-    i: stream.Interface
-    row: Signal
-    odd_row: Signal
-    o: stream.Interface
-    early: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -76,10 +57,16 @@ class VectorAssembler(wiring.Component):
         row = In(unsigned(8 * config.row_bytes))
         super().__init__(
             {
+                # Slots as they are issued.
                 "i": In(stream.Signature(issued_layout(config), always_ready=True)),
+                # The row that was requested ``row_read`` cycles ago.
                 "row": row,
+                # The odd row of a pair, requested with ``row``; only in a machine with pairs.
                 **({"odd_row": row} if config.has_vector_pairs else {}),
+                # Vectors. In depthwise mode also those count that are not valid, as ``first``
+                # always does.
                 "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
+                # What is known of the vector of the next cycle.
                 "early": Out(early_layout(config)),
             }
         )

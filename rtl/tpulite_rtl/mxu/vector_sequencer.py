@@ -1,7 +1,7 @@
 """Issues activation vectors: the pace of the matrix unit is set here."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from tpulite.arch.config import Config
@@ -35,85 +35,51 @@ class VectorSequencer(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    command : In(stream.Signature(VECTOR_COMMAND))
-        Commands in order, each with its tokens taken.
-    read : Out(ReadPortSignature(config))
-        Read port.
-    steady : Out(1)
-        The request of this cycle must not be refused.
-    read_odd : Out(ReadPortSignature(config))
-        Read port for odd vectors of pairs, whose requests are never refused; only in a machine with
-        pairs, as the next one.
-    odd : Out(1)
-        The slot in turn reads an odd vector, in this cycle or later.
-    o : Out(stream.Signature(vector_layout(config), always_ready=True))
-        Vectors for the array.
-    early : Out(early_layout(config))
-        What the array must know of the next one.
-    tile_ready : In(1)
-        The next weight tile is there.
-    start : Out(1)
-        The next weight tile must start in this cycle: its first vector enters ``row_read`` cycles
-        later.
-    zero_point : Out(signed(8))
-        Weight zero point of this tile.
-    block_ready : In(1)
-        The channel records of the next requantizing command are there.
-    claim : Out(1)
-        These records will be used by the tile of this cycle's slot.
-    stop : In(1)
-        Issue nothing more.
-    busy : Out(1)
-        A command is being issued.
-    issued, refused, starved : Out(1)
-        A slot was issued; the buffer refused one; operands are missing.
-    index : Out(INDEX_BITS)
-        Command being issued.
     """
-
-    command: stream.Interface
-    read: wiring.PureInterface
-    steady: Signal
-    read_odd: wiring.PureInterface
-    odd: Signal
-    o: stream.Interface
-    early: data.View
-    tile_ready: Signal
-    start: Signal
-    zero_point: Signal
-    block_ready: Signal
-    claim: Signal
-    stop: Signal
-    busy: Signal
-    issued: Signal
-    refused: Signal
-    starved: Signal
-    index: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        odd = {"read_odd": Out(ReadPortSignature(config)), "odd": Out(1)}
+        odd = {  # only in a machine with pairs
+            # Read port for odd vectors of pairs, whose requests are never refused.
+            "read_odd": Out(ReadPortSignature(config)),
+            # The slot in turn reads an odd vector, in this cycle or later.
+            "odd": Out(1),
+        }
         super().__init__(
             {
+                # Commands in order, each with its tokens taken.
                 "command": In(stream.Signature(VECTOR_COMMAND)),
+                # Read port.
                 "read": Out(ReadPortSignature(config)),
                 **(odd if config.has_vector_pairs else {}),
+                # The request of this cycle must not be refused.
                 "steady": Out(1),
+                # Vectors for the array.
                 "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
+                # What the array must know of the next one.
                 "early": Out(early_layout(config)),
+                # The next weight tile is there.
                 "tile_ready": In(1),
+                # The next weight tile must start in this cycle: its first vector enters
+                # ``row_read`` cycles later.
                 "start": Out(1),
+                # Weight zero point of this tile.
                 "zero_point": Out(signed(8)),
+                # The channel records of the next requantizing command are there.
                 "block_ready": In(1),
+                # These records will be used by the tile of this cycle's slot.
                 "claim": Out(1),
+                # Issue nothing more.
                 "stop": In(1),
+                # A command is being issued.
                 "busy": Out(1),
+                # A slot was issued.
                 "issued": Out(1),
+                # The buffer refused a slot.
                 "refused": Out(1),
+                # Operands of a slot are missing.
                 "starved": Out(1),
+                # Command being issued.
                 "index": Out(INDEX_BITS),
             }
         )

@@ -33,45 +33,27 @@ class WeightSequencer(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    command : In(stream.Signature(WEIGHT_COMMAND))
-        Weights to fetch, in the order of use. One command may wait behind the one that is fetched;
-        ``ready`` is a register, and the first request is in the next cycle.
-    read : Out(ReadPortSignature(config))
-        Read port.
-    tile_ready : Out(1)
-        A whole tile is there or certain to be in time.
-    start : In(1)
-        Take the next tile; only if ``tile_ready``, and at most once in N cycles. Its first row is
-        at ``o`` ``row_read`` - 1 cycles later.
-    zero_point : In(signed(8))
-        Zero point of the tile that starts.
-    o : Out(stream.Signature(weight_layout(config), always_ready=True))
-        Weight rows less their zero point.
-    stop : In(1)
-        Request nothing more.
     """
-
-    command: stream.Interface
-    read: wiring.PureInterface
-    tile_ready: Signal
-    start: Signal
-    zero_point: Signal
-    o: stream.Interface
-    stop: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Weights to fetch, in the order of use. One command may wait behind the one that is
+                # fetched; ``ready`` is a register, and the first request is in the next cycle.
                 "command": In(stream.Signature(WEIGHT_COMMAND)),
+                # Read port.
                 "read": Out(ReadPortSignature(config)),
+                # A whole tile is there or certain to be in time.
                 "tile_ready": Out(1),
+                # Take the next tile; only if ``tile_ready``, and at most once in N cycles. Its
+                # first row is at ``o`` ``row_read`` - 1 cycles later.
                 "start": In(1),
+                # Zero point of the tile that starts.
                 "zero_point": In(signed(8)),
+                # Weight rows less their zero point.
                 "o": Out(stream.Signature(weight_layout(config), always_ready=True)),
+                # Request nothing more.
                 "stop": In(1),
             }
         )

@@ -23,7 +23,7 @@ def steady_ports(config: Config) -> int:
 
 
 class UnifiedBuffer(wiring.Component):
-    """Rows of N bytes in banks that each read one row and write one row a cycle.
+    """Rows of N bytes in banks that each read and write one row per cycle.
 
     Row r lies in bank r mod ``ub_banks``, so ports that walk through consecutive rows rarely meet.
     Where they do, the first named port wins; a port that was refused :data:`STARVED` times in a
@@ -42,20 +42,6 @@ class UnifiedBuffer(wiring.Component):
         Geometry.
     readers, writers : tuple of str
         Names of the ports, highest priority first.
-
-    Members
-    -------
-    read_{name} : In(ReadPortSignature(config))
-        Read ports, seen from here.
-    write_{name} : In(WritePortSignature(config))
-        Write ports, seen from here.
-    steady : In
-        A bit for each of the first read ports, which win while theirs is high. They do not ask for
-        one bank then.
-    conflicts : Out
-        Requests refused in the cycle before.
-    accessed : Out(1)
-        A request was accepted in the cycle before.
     """
 
     def __init__(self, config: Config, *, readers: tuple[str, ...], writers: tuple[str, ...]):
@@ -64,13 +50,19 @@ class UnifiedBuffer(wiring.Component):
         self.writers = writers
         read, write = ReadPortSignature(config), WritePortSignature(config)
         super().__init__(
-            {f"read_{name}": In(read) for name in readers}
-            | {f"write_{name}": In(write) for name in writers}
-            | {
+            {
+                # Read ports, seen from here.
+                **{f"read_{name}": In(read) for name in readers},
+                # Write ports, seen from here.
+                **{f"write_{name}": In(write) for name in writers},
+                # A bit for each of the first read ports, which win while theirs is high. They do
+                # not ask for one bank then.
                 "steady": In(steady_ports(config)),
+                # Requests refused in the cycle before.
                 "conflicts": Out(bits_for(len(readers) + len(writers))),
+                # A request was accepted in the cycle before.
+                "accessed": Out(1),
             }
-            | {"accessed": Out(1)}
         )
 
     def elaborate(self, platform) -> Module:

@@ -33,28 +33,18 @@ class Divider(wiring.Component):
     style : str, optional
         How to multiply, see :func:`tpulite_rtl.lib.carry_save.summands`; by default as suits the
         platform.
-
-    Members
-    -------
-    i : In(stream.Signature(unsigned(32), always_ready=True))
-        Sums.
-    o : Out(stream.Signature(..., always_ready=True))
-        Multiplier and shift.
-    busy : Out(1)
-        A sum is inside.
     """
-
-    i: stream.Interface
-    o: stream.Interface
-    busy: Signal
 
     def __init__(self, style: str | None = None) -> None:
         self.style = style
         result = data.StructLayout({"multiplier": 31, "shift": signed(8)})
         super().__init__(
             {
+                # Sums.
                 "i": In(stream.Signature(unsigned(_TOTAL), always_ready=True)),
+                # Multiplier and shift.
                 "o": Out(stream.Signature(result, always_ready=True)),
+                # A sum is inside.
                 "busy": Out(1),
             }
         )

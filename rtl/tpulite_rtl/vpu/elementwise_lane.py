@@ -1,7 +1,7 @@
 """One channel of elementwise arithmetic: operands become the requantizer's sum."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch import timing
@@ -30,41 +30,24 @@ class ElementwiseLane(wiring.Component):
     ----------
     style : str
         How to multiply: see :func:`product_addends`.
-
-    Members
-    -------
-    moves : In(1)
-        Everything moves on to the next stage; else it stands still.
-    scales : In(SCALES)
-        The command's; fields of a stage are those of the operand in it.
-    second : In(1)
-        Stage 0: of ADD and SUB, the turn of B, a step after that of A.
-    a : In(signed(SUM_BITS)), b : In(signed(8))
-        Stage 0: a byte, or the sum of a window; and a byte.
-    gain : In(signed(16))
-        Stage 0.
-    o : Out(signed(32))
-        Five cycles after the operands, in which everything moved: what to requantize.
     """
-
-    moves: Signal
-    scales: data.View
-    second: Signal
-    a: Signal
-    b: Signal
-    gain: Signal
-    o: Signal
 
     def __init__(self, style: str = "dsp") -> None:
         self.style = style
         super().__init__(
             {
+                # Everything moves on to the next stage; else all stages stall.
                 "moves": In(1),
+                # The command's; fields of a stage are those of the operand in it.
                 "scales": In(SCALES),
+                # Stage 0: of ADD and SUB, the turn of B, a step after that of A.
                 "second": In(1),
+                # Stage 0: a byte, or the sum of a window; and a byte.
                 "a": In(signed(SUM_BITS)),
                 "b": In(signed(8)),
+                # Stage 0.
                 "gain": In(struct_layout(RECORD)["gain"].shape),
+                # Five cycles after the operands, in which everything moved: what to requantize.
                 "o": Out(signed(32)),
             }
         )

@@ -14,7 +14,7 @@ __all__ = ["LookupTable"]
 
 
 class LookupTable(wiring.Component):
-    """Look up ``lanes`` bytes a cycle; latency is one cycle.
+    """Look up ``lanes`` bytes per cycle; latency is one cycle.
 
     Each lane has a copy of the table, in a RAM of whole rows: they are loaded as fast as they come,
     and any kind of RAM has a port to read by. Nothing is looked up while a row is written.
@@ -25,24 +25,7 @@ class LookupTable(wiring.Component):
         Geometry: the rows in which the table comes.
     lanes : int
         Lookups in a cycle.
-
-    Members
-    -------
-    i : In(stream.Signature(table_row(config), always_ready=True))
-        Rows of a new table; looked up from the next cycle on. A lane takes those for its byte of
-        words.
-    moves : In(1)
-        Look up; else the results stay.
-    address : In(data.ArrayLayout(unsigned(8), lanes))
-        Which bytes to look up.
-    o : Out(data.ArrayLayout(unsigned(8), lanes))
-        The bytes at the addresses of the cycle before.
     """
-
-    i: stream.Interface
-    moves: Signal
-    address: data.View
-    o: data.View
 
     def __init__(self, config: Config, *, lanes: int) -> None:
         self.config = config
@@ -50,9 +33,14 @@ class LookupTable(wiring.Component):
         lane_bytes = data.ArrayLayout(unsigned(8), lanes)
         super().__init__(
             {
+                # Rows of a new table; looked up from the next cycle on. A lane takes those for its
+                # byte of words.
                 "i": In(stream.Signature(table_row(config), always_ready=True)),
+                # Look up; else the results stay.
                 "moves": In(1),
+                # Which bytes to look up.
                 "address": In(lane_bytes),
+                # The bytes at the addresses of the cycle before.
                 "o": Out(lane_bytes),
             }
         )

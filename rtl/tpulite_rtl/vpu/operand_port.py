@@ -29,32 +29,20 @@ class OperandPort(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    i : In(stream.Signature(unsigned(ROW_BITS)))
-        Rows to read. What was accepted is read.
-    read : Out(ReadPortSignature(config))
-        Read port of the unified buffer.
-    o : Out(stream.Signature(unsigned(8 * N)))
-        Their bytes.
-    moving : Out(1)
-        A request is accepted in this cycle, or a row is on its way.
     """
-
-    i: stream.Interface
-    read: wiring.PureInterface
-    o: stream.Interface
-    moving: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         row = unsigned(8 * config.row_bytes)
         super().__init__(
             {
+                # Rows to read. What was accepted is read.
                 "i": In(stream.Signature(unsigned(ROW_BITS))),
+                # Read port of the unified buffer.
                 "read": Out(ReadPortSignature(config)),
+                # Their bytes.
                 "o": Out(stream.Signature(row)),
+                # A request is accepted in this cycle, or a row is on its way.
                 "moving": Out(1),
             }
         )

@@ -73,32 +73,19 @@ class OperandScales(wiring.Component):
     ----------
     config : Config
         Which operations there are.
-
-    Members
-    -------
-    operation : In, operands : In(struct_layout(OPERANDS))
-        Of the command.
-    second : In(1)
-        Stage 0 holds B, not A.
-    moves : In(1)
-        What is in the stages moves on.
-    o : Out(SCALES)
-        Operands, two cycles later; from then on, what each stage needs.
     """
-
-    operation: Signal
-    operands: data.View
-    second: Signal
-    moves: Signal
-    o: data.View
 
     def __init__(self, config: Config) -> None:
         super().__init__(
             {
+                # Of the command.
                 "operation": In(operation_shape(config)),
                 "operands": In(struct_layout(OPERANDS)),
+                # Stage 0 holds B, not A.
                 "second": In(1),
+                # What is in the stages moves on.
                 "moves": In(1),
+                # Operands, two cycles later; from then on, what each stage needs.
                 "o": Out(SCALES),
             }
         )

@@ -1,7 +1,7 @@
 """Rows that the results of a VECTOR command are written to."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.isa import Opcode
@@ -14,39 +14,22 @@ _MOST = 63  # vectors between their addresses and the write port: no more have p
 
 
 class OutputRows(wiring.Component):
-    """Walk through the output rows of a command once more, as results leave.
-
-    Members
-    -------
-    command : In(command_layout(Opcode.VECTOR))
-        The current command.
-    start : In(1)
-        In the next cycle ``command`` is a new one; the one before has no vector inside.
-    issued : In(1)
-        One more vector has a legal row, and will be written.
-    written : In(1)
-        The oldest of these is written.
-    row : Out(ROW_BITS)
-        To which row, from two cycles after ``start`` on.
-    waiting : Out(1)
-        A vector was issued in an earlier cycle and is not written.
-    """
-
-    command: data.View
-    start: Signal
-    issued: Signal
-    written: Signal
-    row: Signal
-    waiting: Signal
+    """Walk through the output rows of a command once more, as results leave."""
 
     def __init__(self) -> None:
         super().__init__(
             {
+                # The current command.
                 "command": In(command_layout(Opcode.VECTOR)),
+                # In the next cycle ``command`` is a new one; the one before has no vector inside.
                 "start": In(1),
+                # One more vector has a legal row, and will be written.
                 "issued": In(1),
+                # The oldest of these is written.
                 "written": In(1),
+                # To which row, from two cycles after ``start`` on.
                 "row": Out(ROW_BITS),
+                # A vector was issued in an earlier cycle and is not written.
                 "waiting": Out(1),
             }
         )

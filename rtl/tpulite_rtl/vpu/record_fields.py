@@ -62,20 +62,7 @@ class RecordFields(wiring.Component):
         Geometry.
     names : collection of str
         Fields of :data:`tpulite.arch.isa.RECORD` to keep.
-
-    Members
-    -------
-    i : In(stream.Signature(record_row(config), always_ready=True))
-        Rows of the next block's records.
-    swap : In(1)
-        The next block becomes the current one.
-    o : Out(data.ArrayLayout(fields, N))
-        The fields of each channel of the current block.
     """
-
-    i: stream.Interface
-    swap: Signal
-    o: data.View
 
     def __init__(self, config: Config, names: Collection[str]) -> None:
         self.config = config
@@ -84,8 +71,11 @@ class RecordFields(wiring.Component):
         self._fields = data.StructLayout({name: members[name] for name in self.names})
         super().__init__(
             {
+                # Rows of the next block's records.
                 "i": In(stream.Signature(record_row(config), always_ready=True)),
+                # The next block becomes the current one.
                 "swap": In(1),
+                # The fields of each channel of the current block.
                 "o": Out(data.ArrayLayout(self._fields, config.array_size)),
             }
         )

@@ -40,50 +40,31 @@ class RecordLoader(wiring.Component):
     ----------
     config : Config
         Geometry and roundings.
-
-    Members
-    -------
-    command : In(stream.Signature(RECORD_COMMAND))
-        One transfer for each requantizing command, in order. One may wait behind the one whose
-        rows are requested; the first request is in the next cycle.
-    read : Out(ReadPortSignature(config))
-        Read port of the unified buffer.
-    block_ready : Out(1)
-        A complete block that nobody claimed is here, on its way, or in the shadow registers.
-    claim : In(1)
-        A command that needs the next unclaimed block has become certain to use it.
-    next : In(1)
-        The shadow registers are copied in this cycle, by a vector that entered the requantizer. In
-        this very cycle the next block's rows may go out.
-    o : Out(stream.Signature(record_row(config), always_ready=True))
-        Rows of the next block.
-    stop : In(1)
-        Request nothing more.
-    fault : Out(FAULT)
-        RECORD fault, for a cycle: a record has a rounding that this machine lacks, or none at all.
-        The address is the row with the rounding field.
     """
-
-    command: stream.Interface
-    read: wiring.PureInterface
-    block_ready: Signal
-    claim: Signal
-    next: Signal
-    o: stream.Interface
-    stop: Signal
-    fault: data.View
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # One transfer for each requantizing command, in order. One may wait behind the one
+                # whose rows are requested; the first request is in the next cycle.
                 "command": In(stream.Signature(RECORD_COMMAND)),
+                # Read port of the unified buffer.
                 "read": Out(ReadPortSignature(config)),
+                # A complete block that nobody claimed is here, on its way, or in the shadow
+                # registers.
                 "block_ready": Out(1),
+                # A command that needs the next unclaimed block has become certain to use it.
                 "claim": In(1),
+                # The shadow registers are copied in this cycle, by a vector that entered the
+                # requantizer. In this very cycle the next block's rows may go out.
                 "next": In(1),
+                # Rows of the next block.
                 "o": Out(stream.Signature(record_row(config), always_ready=True)),
+                # Request nothing more.
                 "stop": In(1),
+                # RECORD fault, for a cycle: a record has a rounding that this machine lacks, or
+                # none at all. The address is the row with the rounding field.
                 "fault": Out(FAULT),
             }
         )

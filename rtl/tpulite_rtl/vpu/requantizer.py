@@ -60,39 +60,25 @@ class Requantizer(wiring.Component):
     ----------
     latency : int
         Cycles from a requantized vector at ``i`` to its row at ``write``.
-
-    Members
-    -------
-    i : In(stream.Signature(requant_input(config), always_ready=True))
-        Sums. The next transfer comes N / lanes cycles after a requantized vector and
-        ``max(4, N / lanes)`` cycles after a raw one, or later.
-    record : In(stream.Signature(record_row(config), always_ready=True))
-        Channel records of the next block. Its rows may come from the cycle on in which the
-        ``first`` vector of the current block enters, and have come in the cycle before its own
-        ``first`` vector enters.
-    write : Out(WritePortSignature(config))
-        Output rows; ``request.ready`` must be high.
-    vector : In(LanesSignature(config))
-        The lanes' second user.
-    done : Out(stream.Signature(unsigned(4), always_ready=True))
-        Signal mask of a command, in the cycle in which its last row is written; in order.
     """
-
-    i: stream.Interface
-    record: stream.Interface
-    write: wiring.PureInterface
-    vector: wiring.PureInterface
-    done: stream.Interface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.latency = REQUANTIZER + config.array_size // config.lanes - 1
         super().__init__(
             {
+                # Sums. The next transfer comes N / lanes cycles after a requantized vector and
+                # ``max(4, N / lanes)`` cycles after a raw one, or later.
                 "i": In(stream.Signature(requant_input(config), always_ready=True)),
+                # Channel records of the next block. Its rows may come from the cycle on in which
+                # the ``first`` vector of the current block enters, and have come in the cycle
+                # before its own ``first`` vector enters.
                 "record": In(stream.Signature(record_row(config), always_ready=True)),
+                # Output rows; ``request.ready`` must be high.
                 "write": Out(WritePortSignature(config)),
+                # The lanes' second user.
                 "vector": In(LanesSignature(config)),
+                # Signal mask of a command, in the cycle in which its last row is written; in order.
                 "done": Out(stream.Signature(unsigned(len(Engine)), always_ready=True)),
             }
         )

@@ -50,45 +50,29 @@ class RequantizerLane(wiring.Component):
     style : str, optional
         How it multiplies, of :data:`tpulite_rtl.lib.multiplier.STYLES`; the default is as suits
         the platform.
-
-    Members
-    -------
-    valid : In(6)
-        Bit s: stage s holds a sum. Registers behind empty stages keep their values.
-    sum, bias : In(signed(32))
-        Stage 0.
-    shift : In(signed(8)), rounding : In(3)
-        Stage 1.
-    multiplier : In(31)
-        Stage 2.
-    zero_point : In(signed(8))
-        Stage 5.
-    low, high : In(signed(8))
-        Stage 6.
-    o : Out(signed(8))
-        Stage 6: the result.
     """
-
-    valid: Signal
-    sum: Signal
-    bias: Signal
-    shift: Signal
-    rounding: Signal
-    multiplier: Signal
-    zero_point: Signal
-    low: Signal
-    high: Signal
-    o: Signal
 
     def __init__(self, roundings: Collection[Rounding], style: str | None = None) -> None:
         self.roundings = frozenset(roundings)
         self.style = style
-        names = ("bias", "shift", "rounding", "multiplier", "zero_point", "low", "high")
         super().__init__(
             {
+                # Bit s: stage s holds a sum. Registers behind empty stages keep their values.
                 "valid": In(STAGES - 1),
+                # Stage 0.
                 "sum": In(signed(32)),
-                **{name: In(_RECORD[name]) for name in names},
+                "bias": In(_RECORD["bias"]),
+                # Stage 1.
+                "shift": In(_RECORD["shift"]),
+                "rounding": In(_RECORD["rounding"]),
+                # Stage 2.
+                "multiplier": In(_RECORD["multiplier"]),
+                # Stage 5.
+                "zero_point": In(_RECORD["zero_point"]),
+                # Stage 6.
+                "low": In(_RECORD["low"]),
+                "high": In(_RECORD["high"]),
+                # Stage 6: the result.
                 "o": Out(signed(8)),
             }
         )

@@ -29,29 +29,21 @@ LANE_INPUT = data.StructLayout(
 
 
 class LanesSignature(wiring.Signature):
-    """The second user's side of all lanes.
-
-    Members
-    -------
-    valid : Out(1)
-        There are sums; they enter if ``next_ready`` was high in the cycle before.
-    next_ready : In(1)
-        The first user has no sums in the next cycle. The second one is told a cycle before, so that
-        all that waits for the lanes begins at a register of its own.
-    lane : Out(data.ArrayLayout(LANE_INPUT, vector_lanes))
-        Sums and their records.
-    o : In(data.ArrayLayout(signed(8), vector_lanes))
-        The results, ``STAGES`` - 1 cycles after their sums entered.
-    """
+    """The second user's side of all lanes."""
 
     def __init__(self, config: Config) -> None:
         lanes = config.vector_lanes
         assert lanes is not None
         super().__init__(
             {
+                # There are sums; they enter if ``next_ready`` was high in the cycle before.
                 "valid": Out(1),
+                # The first user has no sums in the next cycle. The second one is told a cycle
+                # before, so that all that waits for the lanes begins at a register of its own.
                 "next_ready": In(1),
+                # Sums and their records.
                 "lane": Out(data.ArrayLayout(LANE_INPUT, lanes)),
+                # The results, ``STAGES`` - 1 cycles after their sums entered.
                 "o": In(data.ArrayLayout(signed(8), lanes)),
             }
         )
@@ -66,29 +58,24 @@ class SharedLane(wiring.Component):
     ----------
     config : Config
         Roundings, and multipliers: in logic, or as suits the platform.
-
-    Members
-    -------
-    first : In(1)
-        The first user enters a sum in the next cycle.
-    second : In(1)
-        The second one enters a sum in this cycle, in which the first one does not.
-    users : In(data.ArrayLayout(LANE_INPUT, 2))
-        Sums, and fields of their records.
-    o : Out(signed(8))
-        Results.
     """
-
-    first: Signal
-    second: Signal
-    users: data.View
-    o: Signal
 
     def __init__(self, config: Config) -> None:
         self.style = "logic" if config.multipliers == "logic" else None
         self.roundings = [Rounding[name.upper()] for name in config.roundings]
         users = data.ArrayLayout(LANE_INPUT, 2)
-        super().__init__({"first": In(1), "second": In(1), "users": In(users), "o": Out(signed(8))})
+        super().__init__(
+            {
+                # The first user enters a sum in the next cycle.
+                "first": In(1),
+                # The second one enters a sum in this cycle, in which the first one does not.
+                "second": In(1),
+                # Sums, and fields of their records.
+                "users": In(users),
+                # Results.
+                "o": Out(signed(8)),
+            }
+        )
 
     def elaborate(self, platform) -> Module:
         m = Module()

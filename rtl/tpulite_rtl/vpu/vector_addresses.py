@@ -39,32 +39,19 @@ class VectorAddresses(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    i : In(stream.Signature(command_layout(Opcode.VECTOR)))
-        Commands. Accepted after the last step of the one before.
-    o : Out(stream.Signature(STEP))
-        Steps: the rows of the parameters, then the vectors, window by window.
-    loaded : In(1)
-        No parameters are under way: a fault found in them would have come first.
-    fault : Out(1), address : Out
-        A row outside the buffer.
     """
-
-    i: stream.Interface
-    o: stream.Interface
-    loaded: Signal
-    fault: Signal
-    address: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands. Accepted after the last step of the one before.
                 "i": In(stream.Signature(command_layout(Opcode.VECTOR))),
+                # Steps: the rows of the parameters, then the vectors, window by window.
                 "o": Out(stream.Signature(STEP)),
+                # No parameters are under way: a fault found in them would have come first.
                 "loaded": In(1),
+                # A row outside the buffer.
                 "fault": Out(1),
                 "address": Out(_SUM_BITS),
             }

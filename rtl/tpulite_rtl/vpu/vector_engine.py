@@ -43,40 +43,24 @@ class VectorEngine(wiring.Component):
     ----------
     config : Config
         Geometry, lanes and roundings.
-
-    Members
-    -------
-    engine : Out(EngineSignature(command_layout(Opcode.VECTOR)))
-        Commands, tokens, state and faults. After ``stop`` only rows are read whose addresses
-        wait at a port.
-    read_a : Out(ReadPortSignature(config))
-        Parameters and operand A.
-    read_b : Out(ReadPortSignature(config))
-        Operand B.
-    requantizer : Out(LanesSignature(config))
-        Lanes of the requantizer, which others use first.
-    write : Out(WritePortSignature(config))
-        Output vectors.
-    conflict : Out(1)
-        A request was refused in this cycle.
     """
-
-    engine: wiring.PureInterface
-    read_a: wiring.PureInterface
-    read_b: wiring.PureInterface
-    requantizer: wiring.PureInterface
-    write: wiring.PureInterface
-    conflict: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # Commands, tokens, state and faults. After ``stop`` only rows are read whose
+                # addresses wait at a port.
                 "engine": Out(EngineSignature(command_layout(Opcode.VECTOR))),
+                # Parameters and operand A.
                 "read_a": Out(ReadPortSignature(config)),
+                # Operand B.
                 "read_b": Out(ReadPortSignature(config)),
+                # Lanes of the requantizer, which others use first.
                 "requantizer": Out(LanesSignature(config)),
+                # Output vectors.
                 "write": Out(WritePortSignature(config)),
+                # A request was refused in this cycle.
                 "conflict": Out(1),
             }
         )

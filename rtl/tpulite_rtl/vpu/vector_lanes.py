@@ -28,7 +28,7 @@ _RESULT_STAGE = _SUM_STAGE + requantizer_lane.STAGES - 1
 
 
 class VectorLanes(wiring.Component):
-    """Scale, add, multiply, requantize or look up whole vectors, ``vector_lanes`` bytes a cycle.
+    """Scale, add, multiply, requantize or look up whole vectors, ``vector_lanes`` bytes per cycle.
 
     A vector takes N / lanes cycles, twice as many of ADD and SUB: a slice of A, then that of B. It
     is accepted in the last of these. Its result comes two (LUT) or twelve cycles later, and a cycle
@@ -39,34 +39,7 @@ class VectorLanes(wiring.Component):
     ----------
     config : Config
         Geometry, lanes and roundings.
-
-    Members
-    -------
-    operation : In, tail : In(5), operands : In(struct_layout(OPERANDS))
-        What to compute. Stable from the second cycle before the first vector on.
-    records : In(data.ArrayLayout(struct_layout(RECORD), N))
-        Record of each channel, just as stable.
-    i_table : In(stream.Signature(table_row(config), always_ready=True))
-        Rows of a table; not while a LUT is under way.
-    i : In(stream.Signature(reduced_pair(config)))
-        Vectors.
-    requantizer : Out(LanesSignature(config))
-        Lanes that others use first.
-    o : Out(stream.Signature(unsigned(8 * N), always_ready=True))
-        Results, in order.
-    busy : Out(1)
-        A vector is inside.
     """
-
-    operation: Signal
-    tail: Signal
-    operands: data.View
-    records: data.View
-    i_table: stream.Interface
-    i: stream.Interface
-    requantizer: wiring.PureInterface
-    o: stream.Interface
-    busy: Signal
 
     def __init__(self, config: Config) -> None:
         assert config.vector_lanes is not None
@@ -76,14 +49,21 @@ class VectorLanes(wiring.Component):
         self._slices = self._groups * (WORD_BYTES if config.has_softmax else 1)
         super().__init__(
             {
+                # What to compute. Stable from the second cycle before the first vector on.
                 "operation": In(operation_shape(config)),
                 "tail": In(field_shape(Opcode.VECTOR, "tail")),
                 "operands": In(struct_layout(OPERANDS)),
+                # Record of each channel, just as stable.
                 "records": In(data.ArrayLayout(struct_layout(RECORD), config.array_size)),
+                # Rows of a table; not while a LUT is under way.
                 "i_table": In(stream.Signature(table_row(config), always_ready=True)),
+                # Vectors.
                 "i": In(stream.Signature(reduced_pair(config))),
+                # Lanes that others use first.
                 "requantizer": Out(LanesSignature(config)),
+                # Results, in order.
                 "o": Out(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
+                # A vector is inside.
                 "busy": Out(1),
             }
         )

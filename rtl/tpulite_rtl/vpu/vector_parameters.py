@@ -50,52 +50,30 @@ class VectorParameters(wiring.Component):
     ----------
     config : Config
         Geometry and roundings.
-
-    Members
-    -------
-    start : In(1)
-        A new command starts; its rows come after this cycle.
-    operation : In(operation_shape(config))
-        What the command computes, from the cycle after ``start`` on.
-    i : In(stream.Signature(unsigned(8 * N), always_ready=True))
-        The rows of its parameters, in order.
-    operands : Out(struct_layout(OPERANDS))
-        Those of the last ADD, SUB or MUL.
-    records : Out(data.ArrayLayout(struct_layout(RECORD), N))
-        Record of each channel; the same for all channels if the command has just one.
-    o_table : Out(stream.Signature(table_row(config), always_ready=True))
-        Rows of the table of a LUT, as they come.
-    loaded : Out(1)
-        All rows were here in an earlier cycle.
-    foreign : Out(1)
-        The row that comes in this cycle holds a rounding that the machine lacks, or none.
-    index : Out
-        Which row comes next.
     """
-
-    start: Signal
-    operation: Signal
-    i: stream.Interface
-    operands: data.View
-    records: data.View
-    o_table: stream.Interface
-    loaded: Signal
-    foreign: Signal
-    index: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self._rows = [parameter_rows(operation, config) for operation in operations(config)]
         super().__init__(
             {
+                # A new command starts; its rows come after this cycle.
                 "start": In(1),
+                # What the command computes, from the cycle after ``start`` on.
                 "operation": In(operation_shape(config)),
+                # The rows of its parameters, in order.
                 "i": In(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
+                # Those of the last ADD, SUB or MUL.
                 "operands": Out(struct_layout(OPERANDS)),
+                # Record of each channel; the same for all channels if the command has just one.
                 "records": Out(data.ArrayLayout(struct_layout(RECORD), config.array_size)),
+                # Rows of the table of a LUT, as they come.
                 "o_table": Out(stream.Signature(table_row(config), always_ready=True)),
+                # All rows were here in an earlier cycle.
                 "loaded": Out(1),
+                # The row that comes in this cycle holds a rounding that the machine lacks, or none.
                 "foreign": Out(1),
+                # Which row comes next.
                 "index": Out(range(max(self._rows) + 1)),
             }
         )

@@ -46,30 +46,19 @@ class WindowReducer(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    operation : In, tail : In(5)
-        SUM adds, MAX takes the maximum, NORM takes vectors as they are, others have windows of one
-        vector. Stable while a window is inside.
-    i : In(stream.Signature(operand_pair(config)))
-        Vectors; ``b`` counts with the last one of a window, of NORM with the first.
-    o : Out(stream.Signature(reduced_pair(config)))
-        Results, one for each window; of NORM one for each vector.
     """
-
-    operation: Signal
-    tail: Signal
-    i: stream.Interface
-    o: stream.Interface
 
     def __init__(self, config: Config) -> None:
         self.config = config
         super().__init__(
             {
+                # SUM adds, MAX takes the maximum, NORM takes vectors as they are, others have
+                # windows of one vector. Stable while a window is inside.
                 "operation": In(operation_shape(config)),
                 "tail": In(field_shape(Opcode.VECTOR, "tail")),
+                # Vectors; ``b`` counts with the last one of a window, of NORM with the first.
                 "i": In(stream.Signature(operand_pair(config))),
+                # Results, one for each window; of NORM one for each vector.
                 "o": Out(stream.Signature(reduced_pair(config))),
             }
         )

@@ -32,45 +32,7 @@ class WordLanes(wiring.Component):
     ----------
     config : Config
         Geometry.
-
-    Members
-    -------
-    is_norm : In(1), tail : In(5)
-        The operation, if it is no SHARE; of the command.
-    moves : In(1)
-        Stages up to the words move on.
-    valid : In(1), slice : In, a, b : In, ends : In(1)
-        A slice of a vector, all channels of this, a row of maxima or a NORM, and whether it is
-        the last vector of a window.
-    held : Out(1)
-        The divider has no room for what this slice completes: it must not enter.
-    address : Out(data.ArrayLayout(8, word_lanes)), words : In(data.ArrayLayout(32, word_lanes))
-        The table: words come a cycle after their addresses, or stay if nothing moves.
-    sums : Out(data.ArrayLayout(signed(32), word_lanes))
-        Words, :data:`WORD_STAGE` cycles after their slice.
-    norm : Out(struct_layout(NORM))
-        Of a SHARE, the cycle after the word.
-    o : Out(stream.Signature(unsigned(8 * N), always_ready=True))
-        Rows of a NORM, ``timing.NORM_STEPS - 1 + timing.DIVIDER`` cycles after the last slice.
-    busy : Out(1)
-        A slice of a NORM is inside.
     """
-
-    is_norm: Signal
-    tail: Signal
-    moves: Signal
-    valid: Signal
-    slice: Signal
-    a: data.View
-    b: data.View
-    ends: Signal
-    held: Signal
-    address: data.View
-    words: data.View
-    sums: data.View
-    norm: data.View
-    o: stream.Interface
-    busy: Signal
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -79,20 +41,36 @@ class WordLanes(wiring.Component):
         lanes = config.word_lanes
         super().__init__(
             {
+                # The operation is NORM, not SHARE.
                 "is_norm": In(1),
+                # Of the command.
                 "tail": In(field_shape(Opcode.VECTOR, "tail")),
+                # Stages up to the words move on.
                 "moves": In(1),
+                # A slice of a vector enters,
                 "valid": In(1),
+                # this one.
                 "slice": In(range(self._slices)),
+                # All channels of the vector.
                 "a": In(vector),
+                # All channels of a row of maxima, or of a NORM.
                 "b": In(vector),
+                # It is the last vector of a window.
                 "ends": In(1),
+                # The divider has no room for what this slice completes: it must not enter.
                 "held": Out(1),
+                # What to look up in the table.
                 "address": Out(data.ArrayLayout(unsigned(8), lanes)),
+                # The words of the addresses of the cycle before; they stay if nothing moves.
                 "words": In(data.ArrayLayout(unsigned(32), lanes)),
+                # Words, :data:`WORD_STAGE` cycles after their slice.
                 "sums": Out(data.ArrayLayout(signed(32), lanes)),
+                # Of a SHARE, the cycle after the word.
                 "norm": Out(struct_layout(NORM)),
+                # Rows of a NORM, ``timing.NORM_STEPS - 1 + timing.DIVIDER`` cycles after the last
+                # slice.
                 "o": Out(stream.Signature(unsigned(8 * config.row_bytes), always_ready=True)),
+                # A slice of a NORM is inside.
                 "busy": Out(1),
             }
         )
