@@ -27,6 +27,7 @@ def join_moves(graph: Graph) -> Graph:
 
     A shuffle of channels is such a chain (reshape, transpose, reshape), a resize to the nearest
     pixel another (reshape, tile, reshape). Tensors between are of more axes than machines have.
+    Chains that part, such as a shuffle whose halves are gathered, are joined to one pick each.
     """
     graph = remove_dead_nodes(graph)  # reshapes that others have skipped read moves, too
     uses = count_uses(graph)
@@ -37,22 +38,25 @@ def join_moves(graph: Graph) -> Graph:
     for node in graph.nodes:
         if any(uses[name] == 1 and name in goes_on for name in node.outputs):
             continue
-        chain = _chain(graph, node, makers, uses)
-        joined = _joined(graph, chain, tensors) if chain else []
+        chain = _chain(graph, node, makers)
+        shared = [i for i, each in enumerate(chain) if i and uses[each.inputs[0]] > 1]
+        own = chain[max(shared, default=0) :]
+        joined = _joined(graph, chain, tensors) if shared else []
+        if [each.op for each in joined] != ["pick"]:  # the others compute what is shared
+            joined = _joined(graph, own, tensors) if own else []
         if joined:
-            replaced |= {each.name: [] for each in chain} | {node.name: joined}
+            replaced |= {each.name: [] for each in own} | {node.name: joined}
     nodes = [new for node in graph.nodes for new in replaced.get(node.name, [node])]
-    return rebuild(graph, nodes, tensors)
+    return remove_dead_nodes(rebuild(graph, nodes, tensors))
 
 
-def _chain(graph: Graph, last: Node, makers: dict[str, Node], uses: dict[str, int]) -> list[Node]:
-    """Return the moves that end in a node, each read by the next alone; none if it is none."""
+def _chain(graph: Graph, last: Node, makers: dict[str, Node]) -> list[Node]:
+    """Return the moves that end in a node, each the input of the next; none if it is none."""
     chain: list[Node] = []
     node: Node | None = last
     while node is not None and _moves(graph, node):
         chain.insert(0, node)
-        x = node.inputs[0]
-        node = makers.get(x) if uses[x] == 1 else None
+        node = makers.get(node.inputs[0])
     return chain
 
 
