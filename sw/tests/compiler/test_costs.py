@@ -4,8 +4,8 @@ from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Engine
 from tpulite.arch.registers import EngineState
 from tpulite.compiler.geometry.extents import activation_rows, constant_rows, input_rows
-from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
 from tpulite.compiler.options import Options
+from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.golden.timing import predict
 from tpulite_testing.drawn.plain_graphs import GraphBuilder

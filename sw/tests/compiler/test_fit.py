@@ -4,10 +4,17 @@ from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import Options
 from tpulite.compiler.schedule import fit as module
 from tpulite.compiler.schedule.allocate import Allocation, place_buffers
-from tpulite.compiler.schedule.fit import fit
+from tpulite.compiler.schedule.fit import allocate_buffers, schedule_ops
 from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.schedule import LEAD
 from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling
+
+
+def fit(ops, options):
+    """Return a schedule and its places."""
+    ordered = schedule_ops(ops, CONFIG, options)
+    assert not isinstance(ordered, Shortage)
+    return ordered, allocate_buffers(ordered, CONFIG, options)
 
 
 def products(rows=4):
@@ -21,9 +28,7 @@ def products(rows=4):
 
 @pytest.mark.parametrize("prefetch", [True, False])
 def test_loads_go_ahead_only_if_they_may(prefetch):
-    fitted = fit(products(), CONFIG, Options(prefetch=prefetch))
-    assert not isinstance(fitted, Shortage)
-    ordered, allocation = fitted
+    ordered, allocation = fit(products(), Options(prefetch=prefetch))
     assert ordered.lead == (LEAD if prefetch else 0)
     kinds = [op.opcode for op in ordered.ops]
     assert (kinds == [op.opcode for op in products().ops]) is not prefetch
@@ -38,14 +43,12 @@ def test_what_an_allocator_cannot_pack_stays_where_scheduling_has_put_it(monkeyp
         return place_buffers(ordered, config, allocator)
 
     monkeypatch.setattr(module, "place_buffers", place)
-    fitted = fit(products(), CONFIG, Options(allocator="longest"))
-    assert not isinstance(fitted, Shortage)
-    ordered, allocation = fitted
+    ordered, allocation = fit(products(), Options(allocator="longest"))
     assert allocation.rows == ordered.rows and ordered.lead == LEAD
 
 
 def test_what_never_fits_is_said():
-    shortage = fit(products(rows=70), CONFIG, Options())
+    shortage = schedule_ops(products(rows=70), CONFIG, Options())
     assert isinstance(shortage, Shortage)
     assert str(shortage).startswith("'w0' needs 70 rows (1120 bytes), but ")
 
@@ -57,4 +60,4 @@ def test_places_are_not_trusted(monkeypatch):
 
     monkeypatch.setattr(module, "place_buffers", place)
     with pytest.raises(AssertionError, match=r"^Buffers overlap: "):
-        fit(products(), CONFIG, Options())
+        fit(products(), Options())

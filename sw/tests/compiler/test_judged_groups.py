@@ -2,9 +2,9 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.bench.workloads import find_workload
-from tpulite.compiler.judge import traffic
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.stages import traffic
 from tpulite.golden.timing import predict_cycles
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 

@@ -1,15 +1,17 @@
+from dataclasses import replace
+
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.limits import Limits
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.place.constants import ConstantPool
-from tpulite.compiler.place.placement import place_activations
 from tpulite.compiler.schedule.online import Shortage
+from tpulite.compiler.searches import tightened
+from tpulite.compiler.stages import place
+from tpulite.compiler.state import Limits, State
 from tpulite.graph.layers import Activation, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
@@ -30,12 +32,10 @@ def after(limits, name, *, layer=0, groups=ALONE, network=None):
     buffer = Buffer(name, 64)
     shortage = Shortage(buffer, free=9, largest=9, row_bytes=16, allocator="online")
     network = network or layers()
-    placement = place_activations(
-        network, groups, CONFIG, Options(), pool=ConstantPool(), outside=limits.outside
-    )
+    state = State.of(network, CONFIG, Options()).choose(limits=limits, groups=groups)
     ops = (Op(Opcode.VECTOR, layer, {}, {"out_row": Region(buffer)}),)
     tiling = Tiling(ops, (), (), 0)
-    return limits.after(shortage, network, groups, placement, tiling, CONFIG, Options())
+    return tightened(replace(place(state), tiling=tiling, shortage=shortage))
 
 
 def test_an_image_that_finds_no_place_leaves_the_buffer():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler.group.costs import compute_cycles
 from tpulite.compiler.options import Options
+from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.golden.layers import run_layers
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler import rewritten
+from tpulite.compiler import passes
 from tpulite.compiler.options import Options
+from tpulite.compiler.passes import PASSES, REWRITES, Pass, PassLeftOut, rewrite
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.rewritten import PASSES, Pass, PassLeftOut, rewrite_network
+from tpulite.compiler.state import State
 from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.models import MLP_DIGITS
@@ -76,49 +77,49 @@ def test_strided_convolutions_behind_each_other_compute_their_layers(pixels, cha
 
 
 def test_both_pairs_of_three_layers_are_joined():
-    network = rewrite_network(plain_network(24, 4), Config(), Options())
+    network = rewrite(State.of(plain_network(24, 4), Config(), Options()))
     shapes = [network.layers.activations[name].shape for name in "ab"]
     assert shapes[0][2] > 4 and shapes[1][2] > 4
-    assert "join neighbors" in network.changed
+    assert "join-neighbors" in network.changed
 
 
 def test_a_network_knows_which_passes_have_changed_it():
     layers, config = plain_network(16, 64), Config(array_size=4)
-    assert rewrite_network(layers, config, Options()).changed == ("pack patches",)
-    assert rewrite_network(layers, config, Options(dense_mode=False)).changed == ()
+    assert rewrite(State.of(layers, config, Options())).changed == ("pack-patches",)
+    assert rewrite(State.of(layers, config, Options(dense_mode=False))).changed == ()
     assert len({each.name for each in PASSES}) == len(PASSES)
 
 
-def narrower(network, config, options):
+def narrower(network):
     """Return a network whose last layer has another output than its reader believes."""
     layers = network.layers
     images = {**layers.activations, "a": Activation((16, 16, 3))}
     return replace(network, layers=replace(layers, activations=images))
 
 
-def without_output(network, config, options):
+def without_output(network):
     return replace(network, layers=replace(network.layers, outputs=("b",)))
 
 
 @pytest.mark.parametrize(
-    ("rewrite", "reason"),
+    ("spoil", "reason"),
     [(narrower, "Layer 'a' computes"), (without_output, "outputs must be")],
 )
-def test_a_pass_whose_result_does_not_verify_is_an_error_in_tests(monkeypatch, rewrite, reason):
-    monkeypatch.setattr(rewritten, "PASSES", (*PASSES, Pass("spoil layers", rewrite)))
+def test_a_pass_whose_result_does_not_verify_is_an_error_in_tests(monkeypatch, spoil, reason):
+    monkeypatch.setattr(passes, "REWRITES", (*REWRITES, Pass("spoil layers", spoil)))
     layers = plain_network(16, 5)
     with pytest.raises(PassLeftOut, match=f"without the pass 'spoil layers': {reason}"):
-        rewrite_network(layers, Config(), Options())
+        rewrite(State.of(layers, Config(), Options()))
 
 
-@pytest.mark.filterwarnings("default::tpulite.compiler.rewritten.PassLeftOut")
+@pytest.mark.filterwarnings("default::tpulite.compiler.passes.PassLeftOut")
 def test_a_pass_whose_result_does_not_verify_is_left_out_with_a_line(tpulite, monkeypatch):
-    def spoil(network, config, options):
+    def spoil(network):
         return replace(network, layers=replace(network.layers, outputs=()))
 
     expected = tpulite("compile", MLP_DIGITS, "-o", "good.tpulite")
     assert expected[0] == 0
-    monkeypatch.setattr(rewritten, "PASSES", (Pass("spoil layers", spoil), *PASSES))
+    monkeypatch.setattr(passes, "REWRITES", (Pass("spoil layers", spoil), *REWRITES))
     code, _, err = tpulite("compile", MLP_DIGITS, "-o", "other.tpulite", "--no-cache")
     assert code == 0
     (line,) = err.splitlines()

@@ -8,8 +8,8 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.options import Options
+from tpulite.compiler.passes import split_layers
 from tpulite.compiler.rewrite.simplify.ranges import value_ranges
-from tpulite.compiler.rewritten import split_layers
 from tpulite.compiler.translation import validate_translation
 from tpulite.golden.validation import compare_layers
 from tpulite.golden.validation.terms import Terms

@@ -27,6 +27,7 @@ OTHERS = {
     "seed": 1,
     "effort": 7,
     "order": "document",
+    "without": ("order-layers",),
 }
 """Another value of each option that is no switch."""
 

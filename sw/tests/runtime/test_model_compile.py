@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler.judge import idle_cycles
 from tpulite.compiler.options import LEAST_EFFORT, Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.stages import idle_cycles
 from tpulite.runtime.compile_cache import ProgramCache
 from tpulite.runtime.model_compile import compile_parts
 from tpulite_testing.drawn.plain_graphs import GraphBuilder

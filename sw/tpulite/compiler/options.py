@@ -65,6 +65,8 @@ class Options:
         programs that are an eighth of it, or smaller. Parts of a network share it.
     order : str
         One of :data:`ORDERS`: of products of layers that see pixels only.
+    without : tuple of str
+        Passes that are left out, by their names in :data:`tpulite.compiler.passes.PASSES`.
     resident : bool
         Whether weights and records stay on chip from run to run: then there are two programs, see
         :func:`tpulite.compiler.pipeline.compile_pair`.
@@ -91,9 +93,11 @@ class Options:
     seed: int = 0
     effort: int = 9_000
     order: str = "fast"
+    without: tuple[str, ...] = ()
     resident: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "without", tuple(sorted(set(self.without))))
         for name, value, choices in (
             ("optimize", self.optimize, GOALS),
             ("groups", self.groups, GROUPINGS),

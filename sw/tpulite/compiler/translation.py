@@ -1,9 +1,9 @@
 """Whether a program computes its network, whatever the inputs are: translation validation."""
 
 from tpulite.compiler.options import Options
+from tpulite.compiler.passes import split_layers
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
-from tpulite.compiler.rewritten import split_layers
 from tpulite.golden.validation import compare_layers, validate
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program

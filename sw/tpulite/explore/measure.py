@@ -8,9 +8,9 @@ from typing import Any, Self
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import REFERENCE_MEMORY, WINDOWS, MemoryTiming, WindowBinding
-from tpulite.compiler.known import Known, unpaced
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.state import Known, unpaced
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import LayerGraph

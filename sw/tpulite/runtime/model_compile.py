@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import partial
 
 from tpulite.arch.config import Config
-from tpulite.compiler.judge import idle_cycles
-from tpulite.compiler.known import Known
 from tpulite.compiler.options import LEAST_EFFORT, Options
 from tpulite.compiler.pipeline import compile_layers, compile_pair
+from tpulite.compiler.stages import idle_cycles
+from tpulite.compiler.state import Known
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.compile_cache import ProgramCache

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import INT32, Rounding
-from tpulite.compiler.judge import traffic
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.stages import traffic
 from tpulite.configs import named_config
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph, Requantization

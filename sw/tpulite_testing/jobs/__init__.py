@@ -5,6 +5,6 @@ A pass of the compiler that has to be left out is an error here, as it is in pyt
 
 import warnings
 
-from tpulite.compiler.rewritten import PassLeftOut
+from tpulite.compiler.passes import PassLeftOut
 
 warnings.simplefilter("error", PassLeftOut)

@@ -55,7 +55,7 @@ SOURCES = ("TFLite", "ONNX", "operators", "layers")
 _TEXT = """# Coverage of compiler rewrites
 
 The compiler rewrites a network twice: first the graph of the file (`tpulite.graph.passes`), then
-the layers of the machine (`tpulite.compiler.rewritten.PASSES`). Rewrites that interact are prone to
+the layers of the machine (`tpulite.compiler.passes.REWRITES`). Rewrites that interact are prone to
 errors, so this page counts the rewrites, and pairs of rewrites, that random test networks trigger.
 There are three kinds of networks: {plain} typical networks in each format
 (`tpulite_testing.plain`), {operators} TFLite networks of random operators in sequence, and

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
-from tpulite.compiler.rewrite.simplify.network import Simplified
-from tpulite.compiler.rewritten import PASSES, Rewritten
+from tpulite.compiler.passes import REWRITES
+from tpulite.compiler.state import State
 from tpulite.frontend.files import load_graph
 from tpulite.graph.graph import Graph
 from tpulite.graph.layers import LayerGraph
@@ -20,8 +20,8 @@ __all__ = ["GRAPH_REWRITES", "LAYER_REWRITES", "Reached"]
 GRAPH_REWRITES = tuple(dict.fromkeys(each.__name__.replace("_", " ") for each in GRAPH_PASSES))
 """Passes of a file's graph, by name."""
 
-LAYER_REWRITES = tuple(each.name for each in PASSES)
-"""Passes of the compiler, by name."""
+LAYER_REWRITES = tuple(each.name.replace("-", " ") for each in REWRITES)
+"""Passes over layers, by name."""
 
 _ROW = 3
 """Layers one behind the other that a pass changed: it has met itself. Some change two at once."""
@@ -92,13 +92,13 @@ class _Change:
 
 
 def _trace(layers: LayerGraph, config: Config, options: Options) -> Iterator[_Change]:
-    network = Rewritten(Simplified(layers), layers, {})
-    for each in PASSES:
-        after = each.rewrite(network, config, options)
-        change = _change(each.name, network.layers, after.layers)
+    state = State.of(layers, config, options)
+    for name, each in zip(LAYER_REWRITES, REWRITES, strict=True):
+        after = each.run(state) if each.runs(options) else state
+        change = _change(name, state.layers, after.layers)
         if change is not None:
             yield change
-        network = after
+        state = after
 
 
 def _change(name: str, before: LayerGraph, after: LayerGraph) -> _Change | None:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from tpulite.compiler.geometry.cut import PARTS, STRIPS
-from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
+from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
+from tpulite.compiler.plan.layer_cost import transfer_cycles
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
 from tpulite.compiler.plan.pointwise import POINTWISE, PointwisePlan
 from tpulite.compiler.plan.pool_cuts import PoolPlan

@@ -1,8 +1,9 @@
 """What two layers cost that run channel block by channel block."""
 
 from tpulite.compiler.geometry.planes import block_parts, plane_rows, runs_by_blocks
-from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
+from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.plan.layer_cost import transfer_cycles
 
 __all__ = ["blocks_cost", "can_run_by_blocks"]
 

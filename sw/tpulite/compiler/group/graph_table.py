@@ -12,8 +12,8 @@ from tpulite.compiler.geometry.extents import (
     vectors_of_row,
 )
 from tpulite.compiler.geometry.views import view_roots
-from tpulite.compiler.group.costs import Engines, compute_cycles
 from tpulite.compiler.options import Options
+from tpulite.compiler.plan.layer_cost import Engines, compute_cycles
 from tpulite.compiler.plan.space import Made, Placed, grain_of
 from tpulite.graph.layers import LayerGraph
 

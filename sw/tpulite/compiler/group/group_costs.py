@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.alone_costs import alone_cost
 from tpulite.compiler.group.block_costs import blocks_cost
-from tpulite.compiler.group.costs import Cost, step_cycles, transfer_cycles
+from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.step_positions import StepPositions, middle_step
+from tpulite.compiler.plan.layer_cost import transfer_cycles
 
 __all__ = ["GroupCosts"]
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.packed_rows import sole_reader
-from tpulite.compiler.group.costs import conv_cycles, transfer_cycles
+from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
 from tpulite.compiler.rewrite.patches import packed_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 

@@ -10,7 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
-from tpulite.compiler.group.costs import conv_cycles, transfer_cycles
+from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Patches, TensorSpec
 

@@ -9,7 +9,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.cut import STRIPS
 from tpulite.compiler.geometry.extents import activation_rows
-from tpulite.compiler.group.costs import compute_cycles, transfer_cycles
+from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
 
 __all__ = ["substitute_layers"]

@@ -10,20 +10,18 @@ from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.schedule import LEAD, schedule
 from tpulite.compiler.schedule.scheduled import Schedule
 
-__all__ = ["fit"]
+__all__ = ["allocate_buffers", "schedule_ops"]
 
 
-def fit(
+def schedule_ops(
     tiling: Tiling,
     config: Config,
     options: Options,
     *,
     part_by_part: bool = False,
     lead: int = LEAD,
-) -> tuple[Schedule, Allocation] | Shortage:
-    """Schedule commands and place their buffers.
-
-    An allocator that finds no place leaves buffers where they are while scheduling.
+) -> Schedule | Shortage:
+    """Schedule commands; see :func:`tpulite.compiler.schedule.schedule.schedule`.
 
     Parameters
     ----------
@@ -37,20 +35,20 @@ def fit(
         Whether rows are so few that parts of the program are packed one by one.
     lead : int
         Loads that go ahead of a command, beyond those that it needs.
-
-    Returns
-    -------
-    Schedule and Allocation, or Shortage
-        What finds no place, if the unified buffer is too small for this tiling.
     """
     lead = lead if options.prefetch else 0
-    ordered = (schedule_by_parts if part_by_part else schedule)(tiling, config, lead=lead)
-    if isinstance(ordered, Shortage):
-        return ordered
+    return (schedule_by_parts if part_by_part else schedule)(tiling, config, lead=lead)
+
+
+def allocate_buffers(ordered: Schedule, config: Config, options: Options) -> Allocation:
+    """Place the buffers of a schedule.
+
+    An allocator that finds no place leaves buffers where they are while scheduling.
+    """
     allocation = place_buffers(ordered, config, options.allocator)
     if isinstance(allocation, Shortage):  # the places found while scheduling
         allocation = place_buffers(ordered, config)
         assert isinstance(allocation, Allocation)
     if violations := verify_places(ordered, allocation.rows, config):
         raise AssertionError(f"Buffers overlap: {violations[0]}")
-    return ordered, allocation
+    return allocation

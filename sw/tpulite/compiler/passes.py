@@ -1,0 +1,231 @@
+"""The road of a network from integer layers to a program: :data:`PASSES`, from top to bottom.
+
+A pass is a function from one :class:`~tpulite.compiler.state.State` to the next. To add one, add a
+line to the list. ``tpulite compile --dump NAME`` shows the state behind a pass, ``--without NAME``
+leaves one out.
+
+- *Rewrites* make other layers of layers. What one returns is verified before the next one runs.
+- *Stages* (:mod:`~tpulite.compiler.stages`) each make the next field of the state. They are
+  memoized: a stage runs once for equal limits, groups and plans, whatever searches ask.
+- *Searches* (:mod:`~tpulite.compiler.searches`, :mod:`~tpulite.compiler.tile_choice`) run the
+  stages for several limits, groups or plans, and return the state with those they chose.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tpulite.arch.config import Config
+from tpulite.compiler.options import Options
+from tpulite.compiler.rewrite.neighbors import join_neighbors
+from tpulite.compiler.rewrite.order import order_layers
+from tpulite.compiler.rewrite.patches import pack_patches
+from tpulite.compiler.rewrite.picks import mark_views, split_picks
+from tpulite.compiler.rewrite.simplify.network import simplify_layers
+from tpulite.compiler.rewrite.stack import stack_images
+from tpulite.compiler.rewrite.substitute import substitute_layers
+from tpulite.compiler.rewrite.tables import tabulate_chains
+from tpulite.compiler.rewrite.transposed import split_transposed
+from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
+from tpulite.compiler.searches import choose_groups, choose_plans, fit_buffer
+from tpulite.compiler.stages import allocate, assemble, encode, group, place, schedule, tile
+from tpulite.compiler.state import State, stage
+from tpulite.compiler.tile_choice import choose_tiles
+from tpulite.graph.layers import LayerGraph
+
+__all__ = [
+    "PASSES",
+    "REWRITES",
+    "Pass",
+    "PassLeftOut",
+    "rewrite",
+    "run_passes",
+    "run_rewrites",
+    "split_layers",
+]
+
+
+class PassLeftOut(UserWarning):
+    """A rewrite has made a network that does not verify; the one before it is compiled instead."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A step of the road.
+
+    Parameters
+    ----------
+    name : str
+        What it does, for users.
+    run : callable
+        Returns the next state.
+    needed : bool
+        Whether no program can be made without it.
+    switches : tuple of str
+        Options that turn off parts of it; or all of it, if it is not needed.
+    adds_zeros : bool
+        Whether layers multiply by more zeros afterwards, which do not count as MACs.
+    """
+
+    name: str
+    run: Callable[[State], State]
+    needed: bool = False
+    switches: tuple[str, ...] = ()
+    adds_zeros: bool = False
+
+    def runs(self, options: Options) -> bool:
+        """Return whether no option leaves it out."""
+        off = self.name in options.without or not all(getattr(options, x) for x in self.switches)
+        return self.needed or not off
+
+
+def _layers(rewrite: Callable[[LayerGraph], LayerGraph]) -> Callable[[State], State]:
+    """Return what rewrites nothing but layers, for any machine."""
+    return lambda state: replace(state, layers=rewrite(state.layers))
+
+
+def _for_machine(rewrite: Callable[[LayerGraph, Config], LayerGraph]) -> Callable[[State], State]:
+    """Return what rewrites nothing but layers, for a machine."""
+    return lambda state: replace(state, layers=rewrite(state.layers, state.config))
+
+
+def _densely(rewrite: Callable[[LayerGraph, Config], LayerGraph]) -> Callable[[State], State]:
+    """Return what rewrites layers for dense mode, which stacked images do not have."""
+    return lambda state: state if state.stacked else _for_machine(rewrite)(state)
+
+
+def _simplify(state: State) -> State:
+    simplified = simplify_layers(state.layers, state.config, state.options)
+    return replace(state, simplified=simplified, layers=simplified.layers)
+
+
+def _stack(state: State) -> State:
+    tall = stack_images(state.layers, state.options.batch)
+    return state if tall is None else replace(state, layers=tall, stacked=True)
+
+
+_SPLITS = (
+    Pass("split-slices", _for_machine(split_picks), needed=True),
+    Pass("split-transposed", _for_machine(split_transposed), needed=True),
+)
+
+REWRITES = (
+    Pass("tabulate-chains", _layers(tabulate_chains), switches=("simplify",)),
+    *_SPLITS,
+    Pass("simplify-layers", _simplify, switches=("simplify",)),
+    Pass("remove-unread-pixels", _layers(remove_unread_pixels), switches=("simplify",)),
+    Pass("stack-images", _stack),
+    Pass("order-layers", _layers(order_layers)),
+    Pass("substitute-layers", _for_machine(substitute_layers), needed=True, adds_zeros=True),
+    Pass("join-neighbors", _densely(join_neighbors), switches=("dense_mode",), adds_zeros=True),
+    Pass("pack-patches", _densely(pack_patches), switches=("dense_mode",), adds_zeros=True),
+    Pass("mark-views", _for_machine(mark_views), adds_zeros=True),
+)
+
+PASSES = (
+    *REWRITES,
+    Pass("group", group, needed=True, switches=("grouping", "rolling")),
+    Pass("place", place, needed=True, switches=("dense_mode",)),
+    Pass("choose-plans", choose_plans),
+    Pass("fit-buffer", fit_buffer, needed=True),
+    Pass("choose-groups", choose_groups),
+    Pass("choose-tiles", choose_tiles),
+    Pass("tile", tile, needed=True, switches=("block_start", "interleaved")),
+    Pass("schedule", schedule, needed=True, switches=("prefetch",)),
+    Pass("allocate", allocate, needed=True),
+    Pass("encode", encode, needed=True),
+    Pass("assemble", assemble, needed=True),
+)
+"""All passes, in the order in which they run."""
+
+
+def run_passes(
+    passes: Iterable[Pass],
+    state: State,
+    tell: Callable[[str], None],
+    trace: dict[str, State] | None = None,
+) -> State:
+    """Return the state behind the last of some passes.
+
+    Parameters
+    ----------
+    passes : iterable of Pass
+        The passes.
+    state : State
+        The state before the first of them.
+    tell : callable
+        Called with the name of each pass before it runs.
+    trace : dict of str to State, optional
+        Takes the state behind each pass that has run.
+    """
+    for each in passes:
+        if each.runs(state.options):
+            tell(each.name)
+            state = each.run(state)
+            if trace is not None:
+                trace[each.name] = state
+    return state
+
+
+@stage()
+def rewrite(state: State) -> dict[str, Any]:
+    """Run :data:`REWRITES`; see :func:`run_rewrites`."""
+    after = run_rewrites(state)
+    names = ("layers", "macs", "simplified", "stacked", "changed")
+    return {name: getattr(after, name) for name in names}
+
+
+def run_rewrites(state: State, trace: dict[str, State] | None = None) -> State:
+    """Return a network as it is lowered.
+
+    A rewrite whose result does not verify is left out, with a warning of class
+    :class:`PassLeftOut`: tests make an error of it.
+    """
+    for each in REWRITES:
+        if not each.runs(state.options):
+            continue
+        try:
+            after = each.run(state)
+            _verify(after, state)
+        except ValueError as error:
+            text = f"{state.layers.name!r} is compiled without the pass {each.name!r}: {error}"
+            warnings.warn(text, PassLeftOut, stacklevel=2)
+            continue
+        if not _same(after.layers, state.layers):
+            macs = state.macs if each.adds_zeros else after.layers.macs()
+            after = replace(after, macs=macs, changed=(*state.changed, each.name))
+        state = after
+        if trace is not None:
+            trace[each.name] = state
+    return state
+
+
+def split_layers(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return a network without transposed convolutions and picks that no command can express."""
+    state = State.of(layers, config, Options())
+    for each in _SPLITS:
+        state = each.run(state)
+    return state.layers
+
+
+def _verify(after: State, before: State) -> None:
+    """Raise ValueError if a network has not the ends that it had before.
+
+    Whatever makes a network has it verify that its layers suit each other.
+    """
+    new, old = after.layers, before.layers
+    for what in ("inputs", "outputs", "unsigned"):
+        if (found := getattr(new, what)) != (wanted := getattr(old, what)):
+            raise ValueError(f"{what} must be {wanted}, not {found}")
+    for name in (*new.inputs, *new.outputs) if after.stacked == before.stacked else ():
+        if new.activations[name] != old.activations[name] and name not in new.packed:
+            raise ValueError(
+                f"{name!r} must be {old.activations[name]}, not {new.activations[name]}"
+            )
+
+
+def _same(a: LayerGraph, b: LayerGraph) -> bool:
+    """Return whether no layer is another one, and no activation has another shape."""
+    alike = len(a.layers) == len(b.layers) and a.activations == b.activations
+    return alike and all(x is y for x, y in zip(a.layers, b.layers, strict=True))

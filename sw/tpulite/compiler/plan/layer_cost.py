@@ -1,0 +1,183 @@
+"""Cycles of layers by engine, in closed form: rewrites and the choice of groups ask for them.
+
+The cycle model proper needs commands, so it is too slow, and too late, for both.
+"""
+
+from functools import lru_cache
+from math import gcd
+from typing import NamedTuple
+
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Drain, VectorOp
+from tpulite.arch.timing import (
+    drain_interval,
+    row_cycles,
+    vector_cycles,
+    vector_overhead,
+    vector_pace,
+)
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT
+from tpulite.compiler.geometry.cut import cut_parts
+from tpulite.compiler.geometry.extents import weight_tiles
+from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
+from tpulite.compiler.plan.depthwise_plan import depthwise_plan
+from tpulite.compiler.plan.matrices import matmul_cycles, transpose_cycles
+from tpulite.graph.layers import (
+    Activation,
+    Affine,
+    Concat,
+    Conv,
+    Depthwise,
+    Elementwise,
+    Layer,
+    Lut,
+    MatMul,
+    Pool,
+    Reshape,
+    Softmax,
+    Transpose,
+)
+
+__all__ = ["Engines", "compute_cycles", "conv_cycles", "transfer_cycles"]
+
+
+class Engines(NamedTuple):
+    """Cycles of the matrix unit and of the vector path, and how many commands they execute."""
+
+    mxu: int
+    vpu: int
+    commands: int
+
+
+def transfer_cycles(rows: int, config: Config) -> int:
+    """Return the cycles in which LOAD or STORE moves rows of the unified buffer."""
+    return rows * row_cycles(config)
+
+
+def compute_cycles(
+    layer: Layer,
+    images: tuple[Activation, ...],
+    extents: tuple[int, int],
+    config: Config,
+    *,
+    packed_rows: bool = False,
+) -> Engines:
+    """Return the cycles of part of a layer.
+
+    Parameters
+    ----------
+    layer : Layer
+        The layer.
+    images : tuple of Activation
+        The images that it reads, and the one that it computes.
+    extents : tuple of int
+        Rows and columns of the output that are computed.
+    config : Config
+        The machine.
+    packed_rows : bool
+        Whether a convolution reads packed rows: dense mode.
+    """
+    size, (rows, columns) = config.array_size, extents
+    vectors = rows * columns
+    blocks = -(-images[-1].shape[2] // size)
+    parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
+    match layer:
+        case Conv():
+            tiles = weight_tiles(layer, config, packed_rows=packed_rows)
+            return conv_cycles(tiles, images[-1].shape[2], extents, config, packed_rows=packed_rows)
+        case Depthwise():
+            kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
+            cycles = _filter_cycles(kernel, stride, dilation, extents, config)
+            if config.lanes < size:  # drained by a command of its own
+                cycles += vectors * drain_interval(Drain.REQUANTIZE, config)
+            return Engines(blocks * cycles, 0, blocks * parts)
+        case Pool():
+            covered = min(layer.window[0], images[0].shape[0]) * min(
+                layer.window[1], images[0].shape[1]
+            )
+            each = vector_cycles(_operation(layer), vectors, covered, config)
+            return Engines(0, blocks * each, blocks)
+        case Concat() if layer.axis == 2 and any(x.shape[2] % size for x in images[:-2]):
+            tiles = blocks + len(images) - 2  # each block of a source adds to one or two
+            cycles = product_cycles(tiles, vectors, parts, config) + blocks * CONV_CYCLES
+            return Engines(cycles, 0, tiles * parts)
+        case MatMul():
+            inner = -(-images[0].shape[2] // size)
+            offsets = layer.zero_points[0] != 0
+            cycles, count = matmul_cycles(extents, (inner, blocks), config, offsets=offsets)
+            return Engines(cycles, 0, count)
+        case Transpose():
+            _, width, channels = images[0].shape
+            cycles, count = transpose_cycles((rows, width, channels), config)
+            return Engines(cycles, 0, count)
+        case Softmax():
+            steps = [(VectorOp.MAX, vectors, blocks), (VectorOp.NORM, vectors, blocks)]
+            steps.append((VectorOp.SHARE, vectors * blocks, 1))
+            each = sum(vector_cycles(*step, config) for step in steps)
+            return Engines(0, each, len(steps))
+        case Reshape() if images[0].shape[2] != images[1].shape[2]:
+            few, many = sorted(-(-image.shape[2] // size) for image in images)
+            if many % few == 0:
+                each = vector_cycles(VectorOp.COPY, -(-vectors * blocks // many), 1, config)
+                return Engines(0, many * each, many)
+            commands = blocks * vectors  # each moves a vector
+            return Engines(0, commands * vector_cycles(VectorOp.COPY, 1, 1, config), commands)
+    operation = _operation(layer)
+    cycles = blocks * vectors * vector_pace(operation, config)
+    return Engines(0, cycles + parts * vector_overhead(operation, config), parts)
+
+
+def _operation(layer: Layer) -> VectorOp:
+    """Return what the vector path computes of a layer; it copies what is only moved."""
+    match layer:
+        case Pool():
+            return VectorOp.MAX if layer.op == "max" else VectorOp.SUM
+        case Elementwise():
+            return VectorOp[layer.op.upper()]
+        case Affine():
+            return VectorOp.AFFINE
+        case Lut():
+            return VectorOp.LUT
+    return VectorOp.COPY
+
+
+def conv_cycles(
+    tiles: int,
+    channels: int,
+    extents: tuple[int, int],
+    config: Config,
+    *,
+    packed_rows: bool = False,
+) -> Engines:
+    """Return the cycles of a convolution that computes ``channels`` with so many weight tiles."""
+    size, (rows, columns) = config.array_size, extents
+    vectors, blocks = rows * columns, -(-channels // size)
+    parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
+    slots = vectors + rows if packed_rows else vectors
+    drain = vectors * (drain_interval(Drain.REQUANTIZE, config) - 1)
+    cycles = product_cycles(tiles, slots, parts, config)
+    cycles += blocks * (drain + parts * CONV_CYCLES)
+    return Engines(cycles, 0, blocks * parts)
+
+
+@lru_cache(maxsize=4096)
+def _filter_cycles(
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    extents: tuple[int, int],
+    config: Config,
+) -> int:
+    """Return the cycles of a depthwise convolution on one channel block, all phases."""
+    common = [gcd(s, d) for s, d in zip(stride, dilation, strict=True)]
+    phases = [min(d // g, e) for d, g, e in zip(dilation, common, extents, strict=True)]
+    step = (stride[0] // common[0], stride[1] // common[1])
+    counts = (-(-extents[0] // phases[0]), -(-extents[1] // phases[1]))
+    most = min(config.acc_rows, (LARGEST_EXTENT - kernel[0]) // step[0] + 1)
+    if counts[0] <= most and counts[1] <= config.acc_rows:
+        return phases[0] * phases[1] * depthwise_plan(kernel, step, counts, config).cycles
+    # A column must fit the accumulators, and what it reads a command, so the image is cut first.
+    cut = -(-counts[0] // most)
+    counts = (-(-counts[0] // cut), min(counts[1], config.acc_rows))
+    cycles = depthwise_plan(kernel, step, counts, config).cycles * extents[1] // counts[1]
+    return cut * phases[0] * phases[1] * cycles
