@@ -5,12 +5,12 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.bench import find_workload
 from tpulite.compiler import pipeline
-from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.pipeline import compile_layers, compile_pair
 from tpulite.models import MLP_DIGITS
 from tpulite.runtime.model import Model
 from tpulite_testing import kept
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
-from tpulite_testing.kept import compiling_anew, kept_program
+from tpulite_testing.kept import compiling_anew, kept_pair, kept_program
 from tpulite_testing.quick_options import quick_options
 
 
@@ -79,3 +79,12 @@ def test_who_watches_the_compiler_sees_it_compile(compiled):
     for _ in range(2):
         model.compile(progress=said.append)
     assert len(compiled) == 2 and said
+
+
+def test_both_programs_of_a_pair_are_kept(compiled, monkeypatch):
+    options = quick_options(resident=True)
+    first, second = (kept_pair(network(), Config(), options) for _ in range(2))
+    assert first == second == compile_pair(network(), Config(), options)
+    assert first[0] != first[1]
+    monkeypatch.setattr(pipeline, "compile_pair", lambda *_: pytest.fail("compiled again"))
+    assert kept_pair(network(), Config(), options) == first

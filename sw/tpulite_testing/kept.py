@@ -8,11 +8,12 @@ Models and workloads of tests keep theirs without being asked.
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpulite_testing.quick_options import REGRESS
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from tpulite.graph.layers import LayerGraph
     from tpulite.program import Program
 
-__all__ = ["compiling_anew", "kept_program"]
+__all__ = ["compiling_anew", "kept_pair", "kept_program"]
+
+_T = TypeVar("_T")
 
 _MUTANT = "MUTANT_UNDER_TEST"
 """Set by mutmut, whose mutants share one source."""
@@ -48,16 +51,16 @@ def pytest_collection_finish() -> None:
         return
     for name, compiling in _CALLERS.items():
         if name in sys.modules:
-            import_module(compiling or name).compile_layers = _compile_or_keep
+            module = import_module(compiling or name)
+            module.compile_layers = partial(_compile_or_keep, kept_program)
+            module.compile_pair = partial(_compile_or_keep, kept_pair)
 
 
-def _compile_or_keep(
-    layers: "LayerGraph", config: "Config", options: "Options | None" = None, **others: Any
-) -> "Program":
+def _compile_or_keep(keep: Callable[..., _T], *values: Any, **others: Any) -> _T:
     """Stand in for the compiler; who watches its stages sees it compile."""
     watched = others.get("progress") or others.get("dump")
     with compiling_anew() if watched else nullcontext():
-        return kept_program(layers, config, options, **others)
+        return keep(*values, **others)
 
 
 @contextmanager
@@ -86,15 +89,45 @@ def kept_program(
     # Late, because pytest reads this file for benches, too.
     from tpulite.compiler.options import Options
     from tpulite.compiler.pipeline import compile_layers
-    from tpulite.runtime.compile_cache import ProgramCache, compiler_key
 
     options = options or Options()
+
+    def make() -> "tuple[Program, ...]":
+        return (compile_layers(layers, config, options, **others),)
+
+    return _kept(make, layers, config, options, ".")[0]
+
+
+def kept_pair(
+    layers: "LayerGraph", config: "Config", options: "Options", **others: Any
+) -> "tuple[Program, ...]":
+    """Return what :func:`compile_pair` makes, or made earlier: the cold and the warm program."""
+    from tpulite.compiler.pipeline import compile_pair
+
+    make = partial(compile_pair, layers, config, options, **others)
+    return _kept(make, layers, config, options, "cold", "warm")
+
+
+def _kept(
+    make: "Callable[[], tuple[Program, ...]]",
+    layers: "LayerGraph",
+    config: "Config",
+    options: "Options",
+    *names: str,
+) -> "tuple[Program, ...]":
+    """Return programs that are made together, each from the folder of its name if it is there."""
+    from tpulite.runtime.compile_cache import ProgramCache, compiler_key
+
     if not _folders or os.environ.get(_MUTANT):
-        return compile_layers(layers, config, options, **others)
+        return make()
     folder = _folders[0] / compiler_key()
     if not folder.exists():
         for other in _folders[0].glob("*"):
             shutil.rmtree(other, ignore_errors=True)
-    return ProgramCache(folder, limit_bytes=None).get(
-        layers, config, options, lambda: compile_layers(layers, config, options, **others)
+    made = cache(make)
+    return tuple(
+        ProgramCache(folder / name, limit_bytes=None).get(
+            layers, config, options, lambda index=index: made()[index]
+        )
+        for index, name in enumerate(names)
     )
