@@ -117,7 +117,24 @@ def drawn():
         graph = case.graph(shapes.height[1], shapes.width[1])
         with suppress(ValueError):  # the buffer is too small
             programs[name] = compile_range(graph, shapes, config), case
+    programs["depthwise_paired"] = paired_depthwise(rng)
     return programs
+
+
+def paired_depthwise(rng):
+    """Return a program for shapes of which the buffer holds two tiles, and its layer."""
+    layer = Depthwise(
+        name="layer",
+        inputs=("x",),
+        output="y",
+        weight=int8(rng, 3, 2, 20),
+        requantization=requantization(rng, 20, 100),
+        stride=(3, 2),
+        padding=(0, 2, 1, 1),
+    )
+    case = Case(layer, 20, 20, (40, 36))
+    shapes = ShapeRange((1, 1), (40, 60), (36, 44))
+    return compile_range(case.graph(60, 44), shapes, Config(ub_rows=512)), case
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +201,7 @@ def test_commands_and_constants_are_pythons(built):
             assert memory <= exported[name].memory_bytes
             chosen.add(program.strategy(shape).name.partition("/")[0])
     assert len(chosen) >= 10, "most kinds of strategies are compared"
+    assert any(name.startswith("paired") for name in chosen)
 
 
 class _Chip:

@@ -49,9 +49,11 @@ class FilterFacts:
         return self.config.lanes == self.config.array_size
 
     def block_rows(self, pattern: Pattern) -> int:
-        """Return the rows of the constants of a channel block."""
-        size = self.config.array_size
-        return pattern.numbers * pattern.tile_rows(size) + self.weights.record_rows
+        """Return the rows of the constants of a channel block, as far as a shape needs them."""
+        size, numbers = self.config.array_size, pattern.numbers
+        if pattern.inner == Direction.X:  # columns are cut evenly
+            numbers = min(numbers, 2)
+        return numbers * pattern.tile_rows(size) + self.weights.record_rows
 
 
 def pitch_of(width: Number, config: Config) -> Number:
@@ -73,8 +75,8 @@ def depthwise_strategies(
     """Return all ways to cut up a batch of images.
 
     A tile is a slab of output rows of one channel block. The weights of all blocks stay
-    (``resident``), or pass by, again for each slab (``streamed``); ``lone``: one tile at a time,
-    for shapes for which nothing else is feasible.
+    (``resident``), or pass by, again for each slab (``streamed``). ``paired``: two tiles at a time,
+    and ``lone``: one, for shapes for which nothing else is feasible.
     """
     batch, _, width = extents
     config, rows = facts.config, filter_rows(facts, extents, room)
@@ -88,9 +90,10 @@ def depthwise_strategies(
         for kind, slots, weights in (
             ("resident", 3, facts.blocks * each),
             ("streamed", 3, 3 * each),
+            ("paired", 2, 2 * each),
             ("lone", 1, each),
         ):
-            tried = unmet(strategies) if kind == "lone" else True
+            tried = unmet(strategies) if slots < 3 else True
             if tried is False:
                 break
             wanted = most(rows.out_height // 4, 2 * pattern.most)

@@ -16,7 +16,7 @@ _WIDEST = CONV.limit("width")
 
 _KINDS = {
     f"{kind} {axis.name}": number
-    for kind, number in (("resident", 0), ("streamed", 1), ("lone", 1))
+    for kind, number in (("resident", 0), ("streamed", 1), ("paired", 1), ("lone", 1))
     for axis in Axis
 }
 

@@ -190,7 +190,10 @@ static void say_tile(depthwise *d, tile *t)
     const tpulite_sizes *sizes = d->sizes;
     int64_t slots = sizes->slots, slot = t->number % slots;
     int stays = sizes->kind == TPULITE_DEPTHWISE_RESIDENT;
-    int64_t block_rows = d->pattern->numbers * number_rows(d) + d->facts->record_rows;
+    int64_t numbers = d->pattern->numbers;
+    if (!d->pattern->along_rows) /* columns are cut evenly */
+        numbers = tpulite_least(numbers, 2);
+    int64_t block_rows = numbers * number_rows(d) + d->facts->record_rows;
     int64_t held = stays ? t->block : t->number % sizes->weight_slots;
     t->in_row = slot * sizes->in_slot;
     t->out_row = slots * sizes->in_slot + slot * sizes->out_slot;
