@@ -22,21 +22,16 @@ _TIMES = (2, 1, 0)
 SETTLED = 7
 """A delay is taken N - 7 cycles after the first vector of its command, two before it shows.
 
-The last sum of the command before ends in row 8, so that its rows 3 to 5 need the bus of the last
-column until N - 5 cycles after that vector. The first sum of this one needs the line of row 0 in
-column 0 2 d cycles after it: see :func:`tpulite.arch.interleave.least_interleaved`.
+docs/depthwise.md says why: "Between two commands".
 """
 
 
 class DelayLines(wiring.Component):
     """Delay the buses of a depthwise stream for the rows of the first two lines of a 3x3 kernel.
 
-    With a delay of d the rows of line 0 see the stream 2 d cycles late, those of line 1 d cycles,
-    all others at once; see :mod:`tpulite.arch.interleave`. Activations come skewed: that of column
-    c is c cycles late, and so is every change from one command to the next. But for the delay
-    itself: while the last columns need the old one, the first do not look at the lines yet.
-
-    The last row of each line sees the odd vectors of pairs, a cycle later than its line says.
+    docs/depthwise.md has a figure. Activations come skewed: that of column c is c cycles late, and
+    so is every change from one command to the next, except of the delay itself. While the last
+    columns need the old delay, the first do not look at the lines yet.
 
     Parameters
     ----------

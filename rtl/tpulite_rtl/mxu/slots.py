@@ -1,4 +1,7 @@
-"""What the vectors of a CONV are made from: the prepared command, and the slots of its stream."""
+"""What the vectors of a CONV are made from: the prepared command, and the slots of its stream.
+
+docs/depthwise.md explains the stream of a depthwise CONV, and who does what for it.
+"""
 
 from amaranth.hdl import ShapeLike, signed
 from amaranth.lib import data

@@ -58,16 +58,12 @@ class SystolicArray(wiring.Component):
     input of cycle t, valid or not, ``o[c] = sum(tile[r, c] * x[t + r][c])`` over the rows r. It
     takes as long as the others, and both kinds may follow each other in any order.
 
-    A vector of a command with a ``delay`` d ends the sum of a 3x3 kernel instead:
-    ``o[c] = sum(tile[3 * a + b, c] * x[t - (2 - a) * (d + 3) - (2 - b)][c])``, N + N - 9 cycles
-    later. Delays are those that :func:`tpulite.arch.interleave.delayed` allows, the same for all
-    vectors of a command, which come without a gap; the first that counts is the first with a whole
-    window. All other rows of the tile are zero. ``first`` counts whether its vector does or not.
-
-    All vectors of such a command, or none, are pairs, with a vector y[t] of odd positions beside
-    each x[t]. With row a of a kernel u cycles late, u = (2 - a) * (d + 3), that one adds
-    ``tile[3 * a, c] * x[t - u - 1][c] + tile[3 * a + 1, c] * x[t - u][c]`` and
-    ``tile[3 * a + 2, c] * y[t - u][c]``, N + N - 8 cycles later.
+    A vector of a command with a ``delay`` ends the sum of a 3x3 kernel instead, which comes out
+    2 N - 9 cycles later, or 2 N - 8 if it is a pair; docs/depthwise.md has the formulas. Delays are
+    those that :func:`tpulite.arch.interleave.interleave` gives. All vectors of such a command have
+    the same, are pairs or none is, and come without a gap; the first that counts is the first with
+    a whole window. All other rows of the tile are zero. ``first`` counts whether its vector does or
+    not.
 
     Parameters
     ----------

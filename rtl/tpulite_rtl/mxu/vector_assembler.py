@@ -3,36 +3,28 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
 from tpulite.arch.timing import row_read
-from tpulite_rtl.mxu.slots import delay_shape, pair_shape
+from tpulite_rtl.mxu.slots import slot_layout
 from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
 
 __all__ = ["VectorAssembler", "issued_layout"]
 
 
+_ISSUED = (
+    *("read", "enters", "emits", "first", "depthwise", "dense"),
+    *("delay", "pair", "odd_read", "shift", "pad"),
+)
+
+
 def issued_layout(config: Config) -> data.StructLayout:
     """Return what of an issued slot belongs to its vector; see ``slot_layout``."""
-    return data.StructLayout(
-        {
-            "read": 1,
-            "enters": 1,
-            "emits": 1,
-            "first": 1,
-            "depthwise": 1,
-            "dense": 1,
-            "delay": delay_shape(config),
-            "pair": pair_shape(config, 1),
-            "odd_read": pair_shape(config, 1),
-            "shift": exact_log2(config.array_size),
-            "pad": signed(8),
-        }
-    )
+    slot = slot_layout(config)
+    return data.StructLayout({name: slot[name].shape for name in _ISSUED})
 
 
 class VectorAssembler(wiring.Component):

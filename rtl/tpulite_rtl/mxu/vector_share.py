@@ -26,7 +26,7 @@ def share_vectors(
 
     In depthwise mode a position is an input vector, so that strides show between sums; in dense
     mode a vector follows the next. Pairs of vectors are one position each along x, whose windows
-    are two pairs: see :mod:`tpulite.arch.interleave`.
+    are two pairs: see docs/depthwise.md.
     """
     # Registers: the command has been here for a cycle when they count.
     depthwise, dense = Signal(reset_less=True), Signal(reset_less=True)

@@ -1,14 +1,9 @@
 """How input positions of a depthwise convolution are interleaved, and where its taps lie.
 
-A sum t of a depthwise stream x is the sum of w(o, i) * x[t + R*o + i] over the taps (o, i) of the
-kernel, with R positions interleaved. A row of the array sees the stream a cycle later than the row
-above, so that tap (o, i) belongs at row R*o + i: a large R wants many rows. Delay lines let the
-rows of the first and of the second line of a 3x3 kernel see the stream 2(R - 3) and R - 3 cycles
-late. Then tap (o, i) belongs at row 3*o + i, whatever R is.
-
-With a stride of 2 along x, positions come in pairs: the stream a has the even ones, and beside
-a[j] = x[2j] comes b[j] = x[2j - 1]. A line of taps is then w(0) * a[j] + w(1) * b[j + 1] +
-w(2) * a[j + 1]. The last row of a line sees b a cycle late, so that its rows hold taps 0, 2 and 1.
+R positions are interleaved: a sum takes a vector, and R vectors later the one below it. Without
+delay lines that wants R rows of the array for each line of a kernel, with them three. With a stride
+of 2 along x, two neighboring positions may come in one cycle, a pair. docs/depthwise.md has the
+formulas and a figure.
 """
 
 from collections.abc import Mapping
@@ -120,8 +115,7 @@ def in_pairs(fields: Mapping[str, int]) -> dict[str, int]:
 def least_interleaved(config: Config) -> int:
     """Return the fewest positions, or pairs, interleaved for which the delay lines are used.
 
-    A delay is changed when the sums of the command before have passed all columns, and the first
-    sum of this one needs it 2(R - 3) cycles after its first vector.
+    So many leave time to change the delay between two commands: see docs/depthwise.md.
     """
     return config.array_size // 2 + 1
 
