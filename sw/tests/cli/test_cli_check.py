@@ -121,7 +121,13 @@ def test_the_table_fits_80_columns(check, monkeypatch):
     ("words", "message"),
     [
         (("--config", "8x8"), "base.json: config differs: baseline name=16x16 hash=0x"),
-        (("--no-prefetch",), "base.json: options differ: baseline effort=0"),
+        (
+            (
+                "--without",
+                "prefetch",
+            ),
+            "base.json: options differ: baseline effort=0",
+        ),
         (("--exact", "tflm"), "base.json: numerics differ: baseline "),
         (("--allow", "cycle=1"), "--allow: cycle: no such figure (did you mean cycles?)"),
         (("--allow", "cycles=-1"), "--allow: cycles=-1 must be as in cycles=1% or cycles=500"),

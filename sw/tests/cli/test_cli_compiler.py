@@ -41,13 +41,26 @@ def compiled(monkeypatch, own_programs):
     [
         ((), Options()),
         (("--optimize", "memory"), Options(optimize="memory")),
-        (("--no-grouping",), Options(grouping=False)),
-        (("--no-rolling", "--halo-guard"), Options(rolling=False, halo_guard=True)),
+        (
+            (
+                "--without",
+                "grouping",
+            ),
+            Options(grouping=False),
+        ),
+        (("--without", "rolling", "--halo-guard"), Options(rolling=False, halo_guard=True)),
         (("--moves", "3", "--moves-seed", "9"), Options(moves=3, seed=9)),
         (("--grouping", "document"), Options(groups="document", allocator="longest")),
         (("--effort", "0", "--order", "document"), Options(effort=0, order="document")),
-        (("--no-prefetch", "--no-block-start"), Options(prefetch=False, block_start=False)),
-        (("--no-interleaved", "--no-dense-mode"), Options(interleaved=False, dense_mode=False)),
+        (("--without", "prefetch,block-start"), Options(prefetch=False, block_start=False)),
+        (
+            ("--without", "order-layers,choose-plans"),
+            Options(without=("choose-plans", "order-layers")),
+        ),
+        (
+            ("--without", "interleaved", "--without", "dense-mode"),
+            Options(interleaved=False, dense_mode=False),
+        ),
     ],
 )
 def test_options_reach_the_compiler(tpulite, compiled, command, words, options):
@@ -84,7 +97,7 @@ def test_programs_are_compiled_once(tpulite, compiled, tmp_path):
 
 
 def test_a_compiled_file_keeps_its_options(tpulite):
-    assert tpulite("compile", CNN_DIGITS, "--no-grouping", "--optimize", "memory")[0] == 0
+    assert tpulite("compile", CNN_DIGITS, "--without", "grouping", "--optimize", "memory")[0] == 0
     options = load_model_file(Path("cnn_digits.tpulite")).options
     assert options == Options(grouping=False, optimize="memory")
     assert tpulite("run", "cnn_digits.tpulite")[0] == 0
@@ -102,7 +115,7 @@ def test_the_report_has_both_ways(tpulite, tmp_path):
     assert record["without grouping"]["cycles"] == predict_cycles(plain.commands, plain.config)
     assert f"{cycles:,}" in out and "with grouping" in out and "without grouping" in out
 
-    words = ("compile", CNN_DIGITS, "--report", "--no-grouping", "--json", "out.json")
+    words = ("compile", CNN_DIGITS, "--report", "--without", "grouping", "--json", "out.json")
     assert tpulite(*words)[0] == 0
     assert list(json.loads((tmp_path / "out.json").read_text())) == ["without grouping"]
 
@@ -184,9 +197,23 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((CNN_DIGITS, "--halo-guard", "--no-grouping"), "--halo-guard cannot be used with --no-g"),
-        ((CNN_DIGITS, "--moves", 3, "--no-grouping"), "--moves cannot be used with --no-grouping"),
-        ((CNN_DIGITS, "--grouping", "cost", "--no-grouping"), "--grouping cannot be used with --n"),
+        (
+            (CNN_DIGITS, "--halo-guard", "--without", "grouping"),
+            "--halo-guard cannot be used with",
+        ),
+        (
+            (CNN_DIGITS, "--without", "order-layer"),
+            "--without order-layer: no such pass to leave out (did you mean order-layers?)",
+        ),
+        ((CNN_DIGITS, "--without", "tile"), "--without tile: no such pass to leave out"),
+        (
+            (CNN_DIGITS, "--moves", 3, "--without", "grouping"),
+            "--moves cannot be used with --w",
+        ),
+        (
+            (CNN_DIGITS, "--grouping", "cost", "--without", "grouping"),
+            "--grouping cannot be used with",
+        ),
         ((CNN_DIGITS, "--grouping", "document", "--moves", 3), "--moves cannot be used with --gro"),
         (
             (CNN_DIGITS, "--grouping", "document", "--allocator", "online"),
@@ -213,7 +240,10 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
         ((CNN_DIGITS, "--config", "16x16,ub_rows=5000"), "ub_rows must be a power of two from 64"),
         ((CNN_DIGITS, "--config", "8x8,ub_banks=8,ub_banks=4"), "ub_banks of configuration '8x8,u"),
         (("net.tpulite",), "net.tpulite is the network itself"),
-        (("net.tpulite", "-o", "out", "--no-rolling"), "--no-rolling cannot be used: net.tpulite"),
+        (
+            ("net.tpulite", "-o", "out", "--without", "rolling"),
+            "--without cannot be used: net",
+        ),
         (("net.tpulite", "-o", "out", "--dump", "tile"), "net.tpulite is compiled: --dump needs"),
     ],
 )
@@ -231,7 +261,10 @@ def test_contradictions_are_one_line_and_write_nothing(tpulite, tmp_path, words,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("net.tpulite", "--no-grouping"), "--no-grouping cannot be used: net.tpulite is compiled"),
+        (
+            ("net.tpulite", "--without", "grouping"),
+            "--without cannot be used: net",
+        ),
         (("net.tpulite", "--batch", 2), "--batch cannot be used: net.tpulite is compiled"),
         (("mlp.tpl", "--optimize", "memory"), "--optimize cannot be used: mlp.tpl is compiled"),
         ((CNN_DIGITS, "--dump", "tile"), "--dump: no such option"),

@@ -92,8 +92,8 @@ def test_weights_of_files_are_turned_back_in_their_order(tpulite, tmp_path):
     ("options", "message"),
     [
         (
-            ("--layout", "bm1684x", "--strict", "--no-grouping"),
-            "--strict, --no-grouping cannot be used with --layout bm1684x.",
+            ("--layout", "bm1684x", "--strict", "--without", "grouping"),
+            "--strict, --without cannot be used with --layout bm1684x.",
         ),
         (
             ("--layout", "bm1684x", "--exact", "ort"),

@@ -46,7 +46,7 @@ def test_a_page_is_written(tpulite, tmp_path):
 
 
 def test_pages_of_compile_and_compare_say_how(tpulite, tmp_path):
-    words = ("compile", CNN_DIGITS, "-o", "net.tpulite", "--html", "c.html", "--no-rolling")
+    words = ("compile", CNN_DIGITS, "-o", "net.tpulite", "--html", "c.html", "--without", "rolling")
     code, out, err = tpulite(*words)
     page = (tmp_path / "c.html").read_text(encoding="utf-8")
     assert (code, err) == (0, "") and out.splitlines()[1] in page

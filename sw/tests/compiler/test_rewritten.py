@@ -8,7 +8,15 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.compiler import passes
 from tpulite.compiler.options import Options
-from tpulite.compiler.passes import PASSES, REWRITES, Pass, PassLeftOut, rewrite
+from tpulite.compiler.passes import (
+    PASSES,
+    REWRITES,
+    WITHOUT,
+    Pass,
+    PassLeftOut,
+    leave_out,
+    rewrite,
+)
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.state import State
 from tpulite.golden.layers import run_layers
@@ -88,6 +96,23 @@ def test_a_network_knows_which_passes_have_changed_it():
     assert rewrite(State.of(layers, config, Options())).changed == ("pack-patches",)
     assert rewrite(State.of(layers, config, Options(dense_mode=False))).changed == ()
     assert len({each.name for each in PASSES}) == len(PASSES)
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_results_are_the_same_bits_without_any_one_pass_or_mechanism(name):
+    layers, config = plain_network(16, 5), Config(array_size=4, ub_rows=256)
+    options = Options(**{"effort": 900, **leave_out([name])})
+    x = np.random.default_rng(0).integers(-128, 128, (16, 16, 1), np.int8)
+    outputs = Session(compile_layers(layers, config, options), "golden").run({"x": x}).outputs
+    np.testing.assert_array_equal(outputs["c"], run_layers(layers, {"x": x})["c"])
+
+
+def test_a_pass_that_is_left_out_changes_nothing():
+    layers, config = plain_network(16, 64), Config(array_size=4)
+    options = Options(**leave_out(["pack-patches"]))
+    assert rewrite(State.of(layers, config, options)).changed == ()
+    with pytest.raises(ValueError, match=r"^pack-patch: no .* \(did you mean pack-patches"):
+        compile_layers(layers, config, Options(without=("pack-patch",)))
 
 
 def narrower(network):

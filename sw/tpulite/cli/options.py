@@ -9,24 +9,13 @@ import click
 from click.core import ParameterSource
 
 from tpulite.cli.help import Choice, Topic, option
-from tpulite.compiler.options import ALLOCATORS, GOALS, GROUPINGS, ORDERS, Options
+from tpulite.compiler.options import ALLOCATORS, GOALS, GROUPINGS, ORDERS, SWITCHES, Options
 
 __all__ = ["Choices", "compiler_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _DEFAULTS = Options()
-
-_WITHOUT = {
-    "simplify": "Keep channels that no output depends on.",
-    "grouping": "Run layers one by one instead of in groups.",
-    "rolling": "Recompute rows that slices of a group share instead of keeping them.",
-    "prefetch": "Do not load data ahead of the commands that use it.",
-    "block_start": "Start a layer only when its whole input is computed.",
-    "interleaved": "Stream one row at a time through depthwise convolutions.",
-    "dense_mode": "Pad inputs of few channels to whole vectors in DRAM.",
-}
-"""Mechanisms that can be left out, and what the compiler does then."""
 
 _OPTIONS = (
     option(
@@ -43,15 +32,13 @@ _OPTIONS = (
         type=int,
         help="Inferences per run (batch size).  [default: 1]",
     ),
-    *(
-        option(
-            f"--no-{name.replace('_', '-')}",
-            f"no_{name}",
-            group=Topic.COMPILER,
-            is_flag=True,
-            help=text,
-        )
-        for name, text in _WITHOUT.items()
+    option(
+        "--without",
+        group=Topic.COMPILER,
+        multiple=True,
+        metavar="NAME[,NAME]",
+        help=f"Leave out mechanisms ({', '.join(x.replace('_', '-') for x in SWITCHES)}) or passes "
+        "of the compiler, to see what they are worth.",
     ),
     option(
         "--grouping",
@@ -161,10 +148,10 @@ class Choices:
         ValueError
             If a value is impossible.
         """
-        values = self.values
+        values, left_out = self.values, self._left_out()
         documented = values["grouping"] == "document"
         for chosen, names, flag in (
-            (values["no_grouping"], _OF_GROUPS, "--no-grouping"),
+            ("grouping" in left_out, _OF_GROUPS, "--without grouping"),
             (documented, _OF_COSTS, "--grouping document"),
         ):
             idle = [name for name in names if name in self.given]
@@ -188,8 +175,19 @@ class Choices:
             effort=values["effort"],
             order=values["order"],
             resident=values["resident"],
-            **{name: not values[f"no_{name}"] for name in _WITHOUT},
+            **left_out,
         )
+
+    def _left_out(self) -> dict[str, Any]:
+        """Return the options that leave something out; UsageError of an unknown name."""
+        if not (names := [name for each in self.values["without"] for name in each.split(",")]):
+            return {}
+        from tpulite.compiler.passes import leave_out  # late: who only reads starts quickly
+
+        try:
+            return leave_out(names)
+        except ValueError as error:
+            raise click.UsageError(f"--without {error}.") from error
 
     def refuse(self, why: str, *, but: tuple[str, ...] = ()) -> None:
         """Raise UsageError if any was given, except for some: it would do nothing."""
@@ -217,7 +215,7 @@ def _flags(names: list[str]) -> str:
 
 
 _NAMES = (
-    *("optimize", "batch", *(f"no_{name}" for name in _WITHOUT)),
+    *("optimize", "batch", "without"),
     *("grouping", "halo_guard", "allocator", "moves", "moves_seed", "effort", "order"),
     *("resident", "no_cache"),
 )

@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-__all__ = ["ALLOCATORS", "GOALS", "GROUPINGS", "LEAST_EFFORT", "ORDERS", "Options"]
+__all__ = [
+    "ALLOCATORS",
+    "GOALS",
+    "GROUPINGS",
+    "LEAST_EFFORT",
+    "ORDERS",
+    "SWITCHES",
+    "Options",
+]
 
 GOALS = ("latency", "memory")
 """``latency`` takes the fewest cycles; ``memory`` the fewest bytes of DRAM traffic, then cycles."""
@@ -19,6 +27,17 @@ ORDERS = ("fast", "document", "panels")
 channels after another, each with accumulators of its own; ``panels`` completes a block of as many
 output vectors and channels as the array has columns before the next one, the input channels
 innermost."""
+
+SWITCHES = (
+    "simplify",
+    "grouping",
+    "rolling",
+    "prefetch",
+    "block_start",
+    "interleaved",
+    "dense_mode",
+)
+"""Options that turn off a mechanism, which may be part of a pass or of several."""
 
 LEAST_EFFORT = 500
 """A search with less effort finds nothing."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpulite.arch.config import Config
-from tpulite.compiler.options import Options
+from tpulite.compiler.options import SWITCHES, Options
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.patches import pack_patches
@@ -33,12 +33,15 @@ from tpulite.compiler.stages import allocate, assemble, encode, group, place, sc
 from tpulite.compiler.state import State, stage
 from tpulite.compiler.tile_choice import choose_tiles
 from tpulite.graph.layers import LayerGraph
+from tpulite.near import no_such
 
 __all__ = [
     "PASSES",
     "REWRITES",
+    "WITHOUT",
     "Pass",
     "PassLeftOut",
+    "leave_out",
     "rewrite",
     "run_passes",
     "run_rewrites",
@@ -138,6 +141,37 @@ PASSES = (
     Pass("assemble", assemble, needed=True),
 )
 """All passes, in the order in which they run."""
+
+WITHOUT = tuple(
+    dict.fromkeys(
+        name
+        for each in PASSES
+        for name in (
+            *(x.replace("_", "-") for x in each.switches),
+            *(() if each.needed else (each.name,)),
+        )
+    )
+)
+"""What can be left out: passes that are not needed, and mechanisms of passes."""
+
+
+def leave_out(names: Iterable[str]) -> dict[str, Any]:
+    """Return fields of :class:`Options` without some of :data:`WITHOUT`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name.
+    """
+    switches, passes = {}, []
+    for name in names:
+        if name not in WITHOUT:
+            raise ValueError(no_such("pass to leave out", name, WITHOUT))
+        if (switch := name.replace("-", "_")) in SWITCHES:
+            switches[switch] = False
+        else:
+            passes.append(name)
+    return {**switches, "without": tuple(passes)}
 
 
 def run_passes(
