@@ -1,6 +1,7 @@
 """What the tests of the command line share."""
 
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -20,9 +21,10 @@ def tpulite(request, monkeypatch, tmp_path, capsys):
 
     All tests share compiled programs, whose names say what they are made of, the compiler's sources
     included: most compile the same network, and are about what is said of it. A test that changes
-    the compiler or looks at the cache asks for ``own_programs``.
+    the compiler or looks at the cache asks for ``own_programs``; ``--no-cache`` compiles.
     """
-    if "own_programs" not in request.fixturenames:
+    own = "own_programs" in request.fixturenames
+    if not own:
         shared = ProgramCache(request.config.rootpath / "build" / "programs")
         monkeypatch.setattr(ProgramCache, "default", lambda: shared)
     monkeypatch.chdir(tmp_path)
@@ -31,7 +33,8 @@ def tpulite(request, monkeypatch, tmp_path, capsys):
 
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["tpulite", *map(str, words)])
-        with compiling_anew(), pytest.raises(SystemExit) as stop:
+        anew = compiling_anew() if own or "--no-cache" in words else nullcontext()
+        with anew, pytest.raises(SystemExit) as stop:
             cli.main()
         out, err = capsys.readouterr()
         return stop.value.code or 0, out, err
