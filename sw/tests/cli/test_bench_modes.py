@@ -206,3 +206,29 @@ def test_layers_know_what_is_right(monkeypatch):
 def test_beats_are_bytes():
     (record,) = run_workloads(["gemm_16x16x16"], ModelDevice(Config()), device_name="model")
     assert record.dram_written_bytes == 256 == record.counters["write_beats"] * BEAT_BYTES
+
+
+def test_single_operators_are_measured_beside_their_bounds(tpulite, tmp_path):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing")
+    pattern = "^MEAN alone 8x8x10 axes 1,2$"
+    code, out, err = tpulite("bench", "--operators", pattern, "--json", "o")
+    assert (code, err) == (0, "")
+    (record,) = json.loads((tmp_path / "o").read_text())
+    assert record["bound"] == 150 + 8 * 8 * 10 // 16 and record["host"] == ""
+    assert record["cycles"] >= record["bound"]
+    row = next(line for line in out.splitlines() if "MEAN alone 8x8x10" in line)
+    assert row.split()[5:8] == [f"{record['cycles']}", "190", f"{record['ratio']:.2f}"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("(",), "not a regular expression"),
+        (("NOTHING",), "no operator and shape of the sweep matches"),
+        (("--compile",), "--operators cannot be used with"),
+        (("--device", "model"), "--device cannot be used with --operators"),
+    ],
+)
+def test_wrong_patterns_of_operators_are_refused(tpulite, words, reason):
+    code, _, err = tpulite("bench", "--operators", *words)
+    assert code and reason in err

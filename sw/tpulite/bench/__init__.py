@@ -3,6 +3,7 @@
 from tpulite.bench.ablation import ABLATED, MECHANISMS, Ablation, run_ablation
 from tpulite.bench.compile_time import COMPILED, Compilation, run_compilations
 from tpulite.bench.model_device import ModelDevice
+from tpulite.bench.operators import OperatorRecord, find_operators, measure_operator
 from tpulite.bench.record import Record
 from tpulite.bench.run import run_workloads
 from tpulite.bench.workloads import EVERY, LARGE, WORKLOADS, find_workload, parse_workload
@@ -17,8 +18,11 @@ __all__ = [
     "Ablation",
     "Compilation",
     "ModelDevice",
+    "OperatorRecord",
     "Record",
+    "find_operators",
     "find_workload",
+    "measure_operator",
     "parse_workload",
     "run_ablation",
     "run_compilations",

@@ -18,8 +18,11 @@ from tpulite.bench import (
     Ablation,
     Compilation,
     ModelDevice,
+    OperatorRecord,
     Record,
+    find_operators,
     find_workload,
+    measure_operator,
     parse_workload,
     run_ablation,
     run_compilations,
@@ -30,6 +33,7 @@ from tpulite.cli.bench_tables import (
     bench_table,
     compile_table,
     goal_table,
+    operator_table,
     peer_table,
 )
 from tpulite.cli.common import config_option, json_option, progress_bar, save_json
@@ -50,6 +54,7 @@ _WIDTH = 134
 @option("--quick", is_flag=True, help="Skip workloads that take minutes.")
 @option("--ablation", is_flag=True, help="Turn off one compiler mechanism at a time.")
 @option("--resident", is_flag=True, help="Keep weights on chip, and measure runs after the first.")
+@option("--operators", is_flag=True, help="Measure single operators; names are patterns.")
 @option("--compile", "compiling", is_flag=True, help="Measure compile times.")
 @json_option
 @option(
@@ -64,6 +69,7 @@ def bench(  # noqa: PLR0913 - options of the command
     quick: bool,
     ablation: bool,
     resident: bool,
+    operators: bool,
     compiling: bool,
     json_path: Path | None,
     device: str,
@@ -74,16 +80,22 @@ def bench(  # noqa: PLR0913 - options of the command
         raise ValueError("--ablation and --compile cannot be used together")
     if resident and (ablation or compiling):
         raise ValueError("--resident cannot be used with --ablation or --compile")
+    if operators and (ablation or compiling or resident):
+        raise ValueError("--operators cannot be used with --ablation, --compile or --resident")
     if quick and names:
         raise ValueError("--quick cannot be used with names of workloads")
     source = click.get_current_context().get_parameter_source("device")
-    if compiling and source is ParameterSource.COMMANDLINE:
-        raise ValueError("--device cannot be used with --compile")
+    if (compiling or operators) and source is ParameterSource.COMMANDLINE:
+        raise ValueError(
+            f"--device cannot be used with --{'compile' if compiling else 'operators'}"
+        )
     config = named_config(config_name)
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH)
-    if compiling:
+    if operators:
+        _measure_operators(console, names, quick, config_name, json_path)
+    elif compiling:
         _compile(console, _choose(names, COMPILED, quick), config, json_path)
     elif ablation:
         _ablate(console, _choose(names, ABLATED, quick), device, config, json_path)
@@ -153,6 +165,23 @@ def _compile(
             progress.update(task, advance=1, description=following)
     _print(console, compile_table(compilations))
     save_json(json_path, [compilation.as_dict() for compilation in compilations])
+
+
+def _measure_operators(
+    console: Console, patterns: Sequence[str], quick: bool, machine: str, json_path: Path | None
+) -> None:
+    cases = list(find_operators(patterns, quick=quick))
+    records: list[OperatorRecord] = []
+    try:
+        with progress_bar() as progress:
+            task = progress.add_task("", total=len(cases))
+            for case in cases:
+                progress.update(task, description=" ".join(case.key))
+                records.append(measure_operator(machine, case))
+                progress.advance(task)
+    finally:
+        _print(console, operator_table(records))
+    save_json(json_path, [record.as_dict() for record in records])
 
 
 def _print(console: Console, *tables: Table) -> None:

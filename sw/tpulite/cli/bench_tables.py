@@ -5,10 +5,17 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from tpulite.bench import Ablation, Compilation, Record
+from tpulite.bench import Ablation, Compilation, OperatorRecord, Record
 from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
 
-__all__ = ["ablation_table", "bench_table", "compile_table", "goal_table", "peer_table"]
+__all__ = [
+    "ablation_table",
+    "bench_table",
+    "compile_table",
+    "goal_table",
+    "operator_table",
+    "peer_table",
+]
 
 
 def bench_table(records: Sequence[Record]) -> Table:
@@ -122,6 +129,28 @@ def compile_table(compilations: Sequence[Compilation]) -> Table:
             "" if goal is None else f"{goal:.2f}",
             "" if peak is None else f"{peak / 1e6:,.0f} MB",
             _yes(met and (peak is None or peak <= COMPILE_BYTES)),
+        )
+    return table
+
+
+def operator_table(records: Sequence[OperatorRecord]) -> Table:
+    """Return cycles of single operators beside their bounds."""
+    table = _table(
+        "operator",
+        ("cycles", "bound", "ratio", "multipliers", "vector path", "DRAM", "on the CPU"),
+        caption="bound: the largest of the three figures behind it, and the cycles to start; "
+        "between: with a 1x1 convolution before and behind",
+    )
+    for record in records:
+        table.add_row(
+            f"{record.operator} {record.mode} {record.shape}",
+            f"{record.cycles:,}",
+            f"{record.bound:,}",
+            "" if record.ratio is None else f"{record.ratio:.2f}",
+            f"{record.multipliers:,}",
+            f"{record.vectors:,}",
+            f"{record.dram:,}",
+            record.host,
         )
     return table
 

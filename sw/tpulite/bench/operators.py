@@ -1,0 +1,135 @@
+"""Single operators at shapes of published networks: cycles beside the bound of each."""
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from tpulite.bench.bounds import START, bound_of
+from tpulite.configs import named_config
+from tpulite.frontend.files import load_graph
+from tpulite.golden.timing import predict_cycles
+from tpulite.needs import require_package
+from tpulite.runtime.model import Model
+
+__all__ = ["OperatorRecord", "find_operators", "measure_operator"]
+
+_CASES = "tpulite_testing.sweep.cases"
+"""Where the cases are, which need LiteRT to write their files."""
+
+
+class OperatorCase(Protocol):
+    """An operator at a shape: see :class:`tpulite_testing.sweep.case.Case`."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The operator, ``alone`` or ``between`` convolutions, and the shape."""
+        ...
+
+    @property
+    def build(self) -> Any:
+        """Returns the TFLite file."""
+        ...
+
+
+@dataclass(frozen=True)
+class OperatorRecord:
+    """A case on a machine.
+
+    Parameters
+    ----------
+    machine, operator, mode, shape : str
+        What tells records apart.
+    cycles : int
+        Of its programs, by the cycle model.
+    multipliers, vectors, dram : int
+        See :class:`tpulite.bench.bounds.Bound`.
+    host : str
+        Operators that run on the CPU; then cycles are those of the rest.
+    """
+
+    machine: str
+    operator: str
+    mode: str
+    shape: str
+    cycles: int
+    multipliers: int
+    vectors: int
+    dram: int
+    host: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells records apart."""
+        return self.machine, self.operator, self.mode, self.shape
+
+    @property
+    def bound(self) -> int:
+        """The fewest cycles."""
+        return START + max(self.multipliers, self.vectors, self.dram)
+
+    @property
+    def ratio(self) -> float | None:
+        """Cycles by the bound; None if a part runs on the CPU."""
+        return None if self.host else self.cycles / self.bound
+
+    @property
+    def lost(self) -> int:
+        """Cycles above the bound."""
+        return self.cycles - self.bound
+
+    def line(self) -> str:
+        """Return the record in a line."""
+        where = f"on the CPU: {self.host}" if self.host else f"{self.ratio:.2f} of the bound"
+        return f"{' '.join(self.key)}: {self.cycles:,} cycles, {where}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {**asdict(self), "bound": self.bound, "ratio": self.ratio}
+
+
+def find_operators(patterns: Sequence[str], *, quick: bool) -> Iterator[OperatorCase]:
+    """Yield cases that match a regular expression, all without one; the smallest if ``quick``.
+
+    Raises
+    ------
+    ValueError
+        If LiteRT is missing, or an expression is wrong or matches nothing.
+    """
+    require_package("ai_edge_litert", "litert", "The operator sweep")
+    module = import_module(_CASES)
+    every = module.quick_cases() if quick else list(module.cases().values())
+    chosen: dict[tuple[str, str, str], OperatorCase] = {}
+    for pattern in patterns or [""]:
+        try:
+            found = [case for case in every if re.search(pattern, " ".join(case.key))]
+        except re.error as error:
+            raise ValueError(f"{pattern}: not a regular expression: {error}") from error
+        if not found:
+            raise ValueError(f"{pattern}: no operator and shape of the sweep matches")
+        chosen |= {case.key: case for case in found}
+    return iter(chosen.values())
+
+
+def measure_operator(machine: str, case: OperatorCase) -> OperatorRecord:
+    """Compile a case as a user's file is compiled by default."""
+    config = named_config(machine)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "case.tflite"
+        path.write_bytes(case.build())
+        bound = bound_of(load_graph(path), config)
+        model = Model.load(path, config=config)
+        programs = model.programs
+    host = {x.operator for x in model.summary() if x.where == "host"}
+    return OperatorRecord(
+        machine,
+        *case.key,
+        sum(predict_cycles(program.commands, config) for program in programs),
+        bound.multipliers,
+        bound.vectors,
+        bound.dram,
+        " ".join(sorted(host)),
+    )
