@@ -46,6 +46,59 @@ def descriptor_layout(config: Config) -> data.StructLayout:
     return data.StructLayout({"origin": _ORIGIN, "rows": rows_layout(config)})
 
 
+class _State:
+    """Registers of the command at work, of its line and of its next burst; all in beats.
+
+    Lines are never followed beyond the first one that is illegal, so these widths cannot wrap: a
+    legal line leaves ``room`` positive before a stride is subtracted, and ``spare`` no less than
+    zero. An address has a bit to spare.
+    """
+
+    def __init__(self, config: Config, command: data.View) -> None:
+        # Of the command, copied as it is.
+        wait, signal = Signal.like(command.wait), Signal.like(command.signal)
+        self.wait, self.signal = wait, signal
+        self.window = Signal(WINDOW_LAYOUT)
+        self.allowed = Signal()  # by the permissions of the window
+        self.flip = Signal()
+        self.stride = Signal(32 - _OFFSET_BITS)
+        self.pitch = Signal(len(command.pitch))
+        self.tail = Signal(ceil_log2(rows_per_beat(config)))  # rows of a line's last beat, minus 1
+        self.lines_left = Signal(len(command.lines))
+
+        # Of the line.
+        self.line_address = Signal(ADDRESS_BITS - _OFFSET_BITS + 1)
+        self.line_room = Signal(signed(32 - _OFFSET_BITS + 2))  # from its begin to the window's end
+        self.line_beats = Signal(16)
+        self.spare = Signal.like(self.line_room)  # room beyond the line, negative if too little
+        self.row = Signal(16)
+        self.last_row = Signal(16)
+
+        # Of the command while it waits for its tokens: in registers that its lines need later.
+        self.offset = self.line_address
+        self.rows = self.last_row
+
+        # Of the next burst.
+        self.address = Signal.like(self.line_address)
+        self.room = Signal.like(self.line_room)  # from its begin to the window's end
+        self.beats_left = Signal.like(self.line_beats)  # of its line
+        self.first = Signal()  # of its line
+        self.limit = Signal(range(_longest(config) + 1))  # its most beats: longest, or to the page
+        self.burst_fits = Signal(init=1)  # a cycle late
+        self.known = Signal(init=1)  # nothing was issued meanwhile: it is this one that fits or not
+
+        # What follows from these.
+        self.ends_line = Signal()
+        self.ends_command = Signal()
+        self.fits_buffer = Signal()
+        self.permitted = Signal()
+
+
+def _longest(config: Config) -> int:
+    """Return the most beats of a burst."""
+    return min(config.burst_beats, _PAGE_BEATS)
+
+
 class BurstSplitter(wiring.Component):
     """Start commands, cut their lines into bursts, check these, and issue their addresses.
 
@@ -109,137 +162,119 @@ class BurstSplitter(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        state = _State(self.config, self.command.payload)
+        self._accept(m, state)
+        starts, start = self._start(m, state)
+        self._judge(m, state)
+        self._issue(m, state)
+        self._follow(m, state, starts, start)
+        self._fail(m, state)
+        return m
+
+    def _accept(self, m: Module, s: _State) -> None:
+        """Copy a command and its window; addresses are worked out while it waits for its tokens."""
         command = self.command.payload
-        permission = Permission.READ if self.opcode == isa.Opcode.LOAD else Permission.WRITE
-        per_beat = rows_per_beat(self.config)
-        per_row = max(self.config.row_bytes // BEAT_BYTES, 1)
-
-        # The command at work, in beats. Lines are never followed beyond the first one that is
-        # illegal, so these widths cannot wrap: `room` is what the window still holds, and a legal
-        # line leaves it positive before a stride is subtracted, and `spare` no less than zero. The
-        # address has a bit to spare.
-        active = self.issuing
-        allowed = Signal()
-        flip = Signal()
-        index = self.index
-        address = Signal(ADDRESS_BITS - _OFFSET_BITS + 1)
-        room = Signal(signed(32 - _OFFSET_BITS + 2))
-        beats_left = Signal(16)
-        first = Signal()
-        line_address = Signal.like(address)  # while the command waits: its offset in the window
-        line_room = Signal.like(room)
-        spare = Signal.like(room)  # what the window holds beyond this line, negative if too little
-        line_beats = Signal.like(beats_left)
-        lines_left = Signal(len(command.lines))
-        stride = Signal(32 - _OFFSET_BITS)
-        row = Signal(16)
-        last_row = Signal(16)  # while the command waits: its rows
-        pitch = Signal(len(command.pitch))
-        tail = Signal(ceil_log2(per_beat))
-
-        # A command is copied as it is, and its window; addresses are worked out while it waits for
-        # its tokens.
-        window = Signal(WINDOW_LAYOUT)
-        wait, signal = Signal.like(command.wait), Signal.like(command.signal)
-        m.d.comb += self.command.ready.eq(~active & ~self.waiting & ~self.stop)
+        m.d.comb += self.command.ready.eq(~self.issuing & ~self.waiting & ~self.stop)
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [
                 self.waiting.eq(1),
-                wait.eq(command.wait),
-                signal.eq(command.signal),
-                line_address.eq(command.offset >> _OFFSET_BITS),
-                flip.eq(command.flip),
-                index.eq(command.index),
-                lines_left.eq(command.lines),
-                stride.eq(command.stride >> _OFFSET_BITS),
-                row.eq(command.row),
-                last_row.eq(command.rows),
-                pitch.eq(command.pitch),
-                tail.eq(command.rows - 1),
+                s.wait.eq(command.wait),
+                s.signal.eq(command.signal),
+                s.offset.eq(command.offset >> _OFFSET_BITS),
+                s.flip.eq(command.flip),
+                self.index.eq(command.index),
+                s.lines_left.eq(command.lines),
+                s.stride.eq(command.stride >> _OFFSET_BITS),
+                s.row.eq(command.row),
+                s.rows.eq(command.rows),
+                s.pitch.eq(command.pitch),
+                s.tail.eq(command.rows - 1),
             ]
             with m.Switch(command.window):
                 for place in range(WINDOWS):
                     with m.Case(place):
-                        m.d.sync += window.eq(self.windows[place])
+                        m.d.sync += s.window.eq(self.windows[place])
 
-        # Start.
+    def _start(self, m: Module, s: _State) -> tuple[Signal, Signal]:
+        """Begin the first line when the tokens are there; return whether, and its address."""
+        per_beat = rows_per_beat(self.config)
+        per_row = max(self.config.row_bytes // BEAT_BYTES, 1)
+        permission = Permission.READ if self.opcode == isa.Opcode.LOAD else Permission.WRITE
         starts = Signal()
-        beats = Signal.like(beats_left)
-        start = Signal.like(address)
-        first_room = Signal.like(room)
+        beats = Signal.like(s.beats_left)
+        start = Signal.like(s.address)
+        first_room = Signal.like(s.room)
         m.d.comb += [
-            self.take.payload.eq(wait),
+            self.take.payload.eq(s.wait),
             self.take.valid.eq(self.waiting & ~self.stop),
             starts.eq(self.take.valid & self.take.ready),
             self.started.valid.eq(starts),
-            self.started.payload.signal.eq(signal),
-            self.started.payload.index.eq(index),
-            beats.eq(((last_row + (per_beat - 1)) >> ceil_log2(per_beat)) * per_row),
-            start.eq((window.base >> _OFFSET_BITS) + line_address),
-            first_room.eq((window.size >> _OFFSET_BITS) - line_address),
+            self.started.payload.signal.eq(s.signal),
+            self.started.payload.index.eq(self.index),
+            beats.eq(((s.rows + (per_beat - 1)) >> ceil_log2(per_beat)) * per_row),
+            start.eq((s.window.base >> _OFFSET_BITS) + s.offset),
+            first_room.eq((s.window.size >> _OFFSET_BITS) - s.offset),
         ]
         with m.If(starts):
             m.d.sync += [
                 self.waiting.eq(0),
-                active.eq(1),
-                allowed.eq((window.permission & permission) != 0),
-                line_address.eq(start),
-                line_room.eq(first_room),
-                room.eq(first_room),
-                spare.eq(first_room - beats),
-                line_beats.eq(beats),
-                beats_left.eq(beats),
-                first.eq(1),
-                last_row.eq(row + last_row - 1),
+                self.issuing.eq(1),
+                s.allowed.eq((s.window.permission & permission) != 0),
+                s.line_address.eq(start),
+                s.line_room.eq(first_room),
+                s.room.eq(first_room),
+                s.spare.eq(first_room - beats),
+                s.line_beats.eq(beats),
+                s.beats_left.eq(beats),
+                s.first.eq(1),
+                s.last_row.eq(s.row + s.rows - 1),
             ]
+        return starts, start
 
-        # The next burst ends at its limit, which is known before: the longest burst or the page.
-        # Else it ends with its line. It fits the window if its line does, which is known from the
-        # beginning of the line. Whether a burst of another line fits is known a cycle later. Bits
-        # beyond those of the limit are not compared: one that is set decides.
-        longest = min(self.config.burst_beats, _PAGE_BEATS)
-        limit = Signal(range(longest + 1))
-        ends_line = Signal()
-        ends_command = Signal()
-        fits_buffer = Signal()
-        burst_fits = Signal(init=1)  # a cycle late
-        known = Signal(init=1)  # nothing was issued meanwhile: it is this burst that fits, or not
-        permitted = Signal()
+    def _judge(self, m: Module, s: _State) -> None:
+        """Tell what the next burst ends, and whether its line is legal.
+
+        A burst ends at its limit, which is known before; else with its line. It fits the window if
+        its line does, which is known from the beginning of the line. Whether a burst of another
+        line fits is known a cycle later. Bits beyond those of the limit are not compared: one that
+        is set decides.
+        """
+        bits = len(s.limit)
         m.d.comb += [
-            ends_line.eq(~beats_left[len(limit) :].any() & (beats_left[: len(limit)] <= limit)),
-            ends_command.eq(ends_line & (lines_left == 1)),
-            fits_buffer.eq(last_row < self.config.ub_rows),
-            permitted.eq(allowed & ~address[-1]),
+            s.ends_line.eq(~s.beats_left[bits:].any() & (s.beats_left[:bits] <= s.limit)),
+            s.ends_command.eq(s.ends_line & (s.lines_left == 1)),
+            s.fits_buffer.eq(s.last_row < self.config.ub_rows),
+            s.permitted.eq(s.allowed & ~s.address[-1]),
         ]
 
-        # Issue.
+    def _issue(self, m: Module, s: _State) -> None:
+        """Issue the next burst, and go on to the one behind it, or to the next line."""
         free = Signal()
         issue = self.rows.valid
-        here = address[: ADDRESS_BITS - _OFFSET_BITS] << _OFFSET_BITS
         origin, rows = self.descriptor.payload.origin, self.rows.payload
         m.d.comb += [
             free.eq((self.outstanding != self.config.dma_bursts) | self.retire),
             issue.eq(
-                active
-                & fits_buffer
-                & permitted
-                & ((spare >= 0) | (known & burst_fits))
+                self.issuing
+                & s.fits_buffer
+                & s.permitted
+                & ((s.spare >= 0) | (s.known & s.burst_fits))
                 & free
                 & (~self.address.valid | self.address.ready)
                 & ~self.stop
             ),
             origin.address.eq(self.address.payload.address),
-            origin.index.eq(index),  # stays for that cycle, as does the next one
-            rows.len.eq(Mux(ends_line, beats_left - 1, limit - 1)),
-            rows.first.eq(first),
-            rows.row.eq(row),
-            rows.tail.eq(Mux(ends_line, tail, per_beat - 1)),
-            rows.flip.eq(flip),
+            origin.index.eq(self.index),  # stays for that cycle, as does the next one
+            rows.len.eq(Mux(s.ends_line, s.beats_left - 1, s.limit - 1)),
+            rows.first.eq(s.first),
+            rows.row.eq(s.row),
+            rows.tail.eq(Mux(s.ends_line, s.tail, rows_per_beat(self.config) - 1)),
+            rows.flip.eq(s.flip),
         ]
         m.d.sync += [
             self.outstanding.eq(self.outstanding + issue - self.retire),
             self.descriptor.valid.eq(issue),
-            origin.last.eq(ends_command),
+            origin.last.eq(s.ends_command),
             self.descriptor.payload.rows.eq(rows),
         ]
         with m.If(self.address.ready):
@@ -247,54 +282,66 @@ class BurstSplitter(wiring.Component):
         with m.If(issue):
             m.d.sync += [
                 self.address.valid.eq(1),
-                self.address.payload.address.eq(here),
+                self.address.payload.address.eq(_in_bytes(s.address)),
                 self.address.payload.len.eq(rows.len),
-                beats_left.eq(beats_left - limit),
-                room.eq(room - limit),
-                first.eq(0),
+                s.beats_left.eq(s.beats_left - s.limit),
+                s.room.eq(s.room - s.limit),
+                s.first.eq(0),
             ]
-            with m.If(ends_line):
+            with m.If(s.ends_line):
                 m.d.sync += [
-                    line_address.eq(line_address + stride),
-                    line_room.eq(line_room - stride),
-                    room.eq(line_room - stride),
-                    spare.eq(spare - stride),
-                    beats_left.eq(line_beats),
-                    first.eq(1),
-                    lines_left.eq(lines_left - 1),
-                    row.eq(row + pitch),
-                    last_row.eq(last_row + pitch),
-                    active.eq(~ends_command),
+                    s.line_address.eq(s.line_address + s.stride),
+                    s.line_room.eq(s.line_room - s.stride),
+                    s.room.eq(s.line_room - s.stride),
+                    s.spare.eq(s.spare - s.stride),
+                    s.beats_left.eq(s.line_beats),
+                    s.first.eq(1),
+                    s.lines_left.eq(s.lines_left - 1),
+                    s.row.eq(s.row + s.pitch),
+                    s.last_row.eq(s.last_row + s.pitch),
+                    self.issuing.eq(~s.ends_command),
                 ]
 
-        # Where the next burst begins, and its limit: each in all cases at once, as which one it is
-        # becomes known late.
-        page_bits = ceil_log2(_PAGE_BEATS)
+    def _follow(self, m: Module, s: _State, starts: Signal, start: Signal) -> None:
+        """Set where the next burst begins, and its limit.
+
+        Each is worked out in all cases at once, as which one it is becomes known late.
+        """
+        issue, longest = self.rows.valid, _longest(self.config)
 
         def begin(following: Value) -> list:
-            to_page_end = _PAGE_BEATS - following[:page_bits]
+            to_page_end = _PAGE_BEATS - following[: ceil_log2(_PAGE_BEATS)]
             shortened = Mux(to_page_end < longest, to_page_end, longest)
-            return [address.eq(following), limit.eq(shortened)]
+            return [s.address.eq(following), s.limit.eq(shortened)]
 
         with m.If(starts):
             m.d.sync += begin(start)
         with m.If(issue):
-            m.d.sync += begin(address + limit)
-            with m.If(ends_line):
-                m.d.sync += begin(line_address + stride)
+            m.d.sync += begin(s.address + s.limit)
+            with m.If(s.ends_line):
+                m.d.sync += begin(s.line_address + s.stride)
 
+        high, low = s.room[len(s.limit) :], s.room[: len(s.limit)]
         m.d.sync += [
-            burst_fits.eq((room >= 0) & (room[len(limit) :].any() | (limit <= room[: len(limit)]))),
-            known.eq(~starts & ~issue),
+            s.burst_fits.eq((s.room >= 0) & (high.any() | (s.limit <= low))),
+            s.known.eq(~starts & ~issue),
         ]
 
-        # Faults; nothing is checked once it must not be issued.
+    def _fail(self, m: Module, s: _State) -> None:
+        """Show a fault of the next burst; nothing is checked once it must not be issued."""
         leaves_window = Signal()
+        fault = self.fault
         m.d.comb += [
-            leaves_window.eq((spare < 0) & known & ~burst_fits),
-            self.fault.valid.eq(active & ~(fits_buffer & permitted & ~leaves_window) & ~self.stop),
-            self.fault.code.eq(Mux(fits_buffer, Fault.WINDOW, Fault.BUFFER)),
-            self.fault.index.eq(index),
-            self.fault.address.eq(Mux(fits_buffer, here, last_row)),
+            leaves_window.eq((s.spare < 0) & s.known & ~s.burst_fits),
+            fault.valid.eq(
+                self.issuing & ~(s.fits_buffer & s.permitted & ~leaves_window) & ~self.stop
+            ),
+            fault.code.eq(Mux(s.fits_buffer, Fault.WINDOW, Fault.BUFFER)),
+            fault.index.eq(self.index),
+            fault.address.eq(Mux(s.fits_buffer, _in_bytes(s.address), s.last_row)),
         ]
-        return m
+
+
+def _in_bytes(address: Signal) -> Value:
+    """Return an address in bytes from one in beats, without its bit to spare."""
+    return address[: ADDRESS_BITS - _OFFSET_BITS] << _OFFSET_BITS

@@ -219,9 +219,14 @@ class RequantizerLane(wiring.Component):
     def _rounds_up(
         self, m: Module, product: Signal, right: Signal, doubled: Signal, flags: Signal
     ) -> Value:
-        """Whether to add 1 to the quotient, half of ``doubled`` without its last bit."""
+        """Whether to add 1 to the quotient, half of ``doubled`` without its last bit.
+
+        Every rounding adds the half, the last bit of ``doubled``, unless the remainder is a tie
+        that it rounds down. ``TFLITE`` and ``AWAY`` round ties of negative numbers down, ``RUY``
+        and ``SINGLE`` none, ``FLOAT32`` those of even quotients.
+        """
         is_float, is_tflite, is_away, whole = flags
-        half, odd, negative = doubled[0], doubled[1], product[-1]
+        half, negative = doubled[0], product[-1]
         bits = product.as_unsigned()
         # Bits of the remainder below the half, and those that a rounding before took away.
         below = Cat(right > _LEFT + 1 + place for place in range(len(bits)))
@@ -232,16 +237,18 @@ class RequantizerLane(wiring.Component):
             tie = ~(bits & below & ~taken).any()
             return half & ~whole & ~(tie & is_away & negative)
 
-        # Half a unit of the first rounding is the topmost one of ``filled``.
+        # The first rounding of FLOAT32 took away all of ``filled``, whose topmost one is half of
+        # its unit. It may have made a tie of what lay just above or just below.
+        odd = doubled[1]
         filled = self._filled(m, bits, negative, is_float)
-        less = (filled >> 1)[: len(bits)]
         tie = ~(bits & below & ~(taken | filled)).any()
-        # Nearly a tie is one: just below, all bits that count are ones; just above, the first one
-        # that is taken away may be the last one.
-        nearly = is_float & filled[0] & (bits | ~below | less).all()
-        beyond = (bits & filled & ~less).any() & (bits & less).any()
-        even = Mux(is_float, ~odd & ~beyond, is_away & negative)
-        return Mux(half, ~whole & ~(tie & even), nearly & odd)
+        lower = (filled >> 1)[: len(bits)]
+        # Just above: unless more than half a unit above, as it went up then.
+        went_up = (bits & filled & ~lower).any() & (bits & lower).any()
+        # Just below, by half a unit at most: all bits that count are ones.
+        became_tie = is_float & filled[0] & (bits | ~below | lower).all()
+        ties_down = Mux(is_float, ~odd & ~went_up, is_away & negative)
+        return Mux(half, ~whole & ~(tie & ties_down), became_tie & odd)
 
     @staticmethod
     def _filled(m: Module, bits: Value, negative: Value, is_float: Value) -> Signal:
