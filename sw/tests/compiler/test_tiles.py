@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.compiler import tile_choice
+from tpulite.compiler import pipeline, tile_choice
+from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.lower.tiles import TiledLayer
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.compiler.stages import place
+from tpulite.compiler.state import Plans, State
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph, Pool
 from tpulite.runtime.session import Session
@@ -123,3 +126,41 @@ def test_every_strategy_of_tiles_is_exact(name, batch, family, monkeypatch):
         assert results.fault is None
         np.testing.assert_array_equal(results.outputs["y"].reshape(batch, *out, behind), due)
     assert forced, "the layer has no strategy"
+
+
+@pytest.mark.parametrize(("rows", "size"), [(4096, (9, 10)), (512, (18, 16))])
+def test_tiles_among_other_layers_are_exact(rows, size, monkeypatch):
+    """With few rows, activations between the layers go through DRAM."""
+    rng, config = np.random.default_rng(rows), Config(ub_rows=rows)
+    first = replace(convolution(rng, 1, 16), name="first", output="a")
+    middle = replace(depthwise(rng, 1, 21), name="middle", inputs=("a",), output="b")
+    last = replace(convolution(rng, 3, 21), name="last", inputs=("b",))
+    shapes = {"x": Activation((*size, 16))} | dict.fromkeys("aby", Activation((*size, 21)))
+    graph = LayerGraph("three", (first, middle, last), shapes, ("x",), ("y",))
+    monkeypatch.setattr(tile_choice, "_OVER", np.inf)
+    monkeypatch.setattr(tile_choice, "_LESS", np.inf)
+    passes = tuple(
+        replace(each, run=_apart) if each.name == "choose-groups" else each
+        for each in pipeline.PASSES
+    )
+    monkeypatch.setattr(pipeline, "PASSES", passes)
+    stages: dict[str, object] = {}
+    options = Options(effort=20_000, simplify=False)
+    program = compile_layers(graph, config, options, dump=stages.__setitem__)
+    tiling = stages["tile"]
+    assert isinstance(tiling, Tiling)
+    buffers = {region.buffer.name for op in tiling.ops for region in op.rows.values()}
+    assert {f"tiles of {name}" for name in "aby"} <= buffers
+    x = rng.integers(-128, 128, (*size, 16)).astype(np.int8)
+    a = plain_conv(x, first, size)
+    b = plain_conv(a, middle, size, depthwise=True)
+    results = Session(program, "golden").run({"x": x})
+    assert results.fault is None
+    np.testing.assert_array_equal(results.outputs["y"], plain_conv(b, last, size))
+
+
+def _apart(state: State) -> State:
+    """Return the network with a group for each layer."""
+    layers = range(len(state.layers.layers))
+    groups = tuple(Group(range(i, i + 1)) for i in layers)
+    return place(state.choose(groups=groups, plans=Plans()))

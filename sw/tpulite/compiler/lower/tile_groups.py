@@ -164,7 +164,9 @@ class Tiler:
             store.resident and store.batch > 1 and not store.packed_rows for store in stores
         )
         plain &= all(store.whole for store in stores)
-        return group.alone and not group.finer and vectors and plain
+        cuts_itself = group.alone and not group.finer
+        cuts_itself &= not isinstance(self.plans.get(group.layers.start), TilePlan)
+        return cuts_itself and vectors and plain
 
     def _merged(self, group: Group) -> Iterator[Op]:
         (index,) = group.layers
@@ -190,7 +192,7 @@ class Tiler:
         (index,) = group.layers
         layer = layer or self.layers.layers[index]
         if isinstance(tiles := self.plans.get(index), TilePlan):
-            yield from self._tiled(layer, index, stores).ops(tiles)
+            yield from self._tiled(index, stores).ops(tiles)
             return
         context = self._context(layer, index, group, stores, constants)
         plan = self._plan(layer, context)
@@ -202,11 +204,11 @@ class Tiler:
         _, lowering = self._lower(layer, index, group, stores, constants, plan)
         yield from lowering.alone(again=again)
 
-    def _tiled(self, layer: Layer, index: int, stores: Mapping[str, Store]) -> TiledLayer:
+    def _tiled(self, index: int, stores: Mapping[str, Store]) -> TiledLayer:
         """Return a layer that has been planned as tiles."""
+        layer = self.layers.layers[index]
         pair = stores[layer.inputs[0]], stores[layer.output]
-        channels = self.channels[layer.inputs[0]]
-        tiled = TiledLayer.of(layer, index, pair, channels, self.pool, read=False)
+        tiled = TiledLayer.of(self.layers, index, pair, self.pool)
         assert tiled is not None
         return tiled
 

@@ -24,7 +24,7 @@ from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.strategy import Room, Strategy, cost
-from tpulite.graph.layers import Conv, Depthwise, Layer, Pool
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
 
 __all__ = ["TilePlan", "TiledLayer"]
 
@@ -80,32 +80,27 @@ class TiledLayer:
     @classmethod
     def of(
         cls,
-        layer: Layer,
+        layers: LayerGraph,
         index: int,
         tensors: tuple[Store, Store],
-        channels: int,
         pool: ConstantPool,
-        *,
-        read: bool,
     ) -> "TiledLayer | None":
         """Return a layer, or None if strategies cannot express it or where its tensors are.
 
         Parameters
         ----------
-        layer : Layer
-            The layer.
+        layers : LayerGraph
+            The network.
         index : int
-            Its index.
+            Index of the layer.
         tensors : tuple of Store
             Input and output, of one image.
-        channels : int
-            Channels of the input.
         pool : ConstantPool
             Takes weights and records.
-        read : bool
-            Whether other layers read the output.
         """
-        source, target = tensors
+        (source, target), layer = tensors, layers.layers[index]
+        channels = layers.activations[layer.inputs[0]].shape[2]
+        read = any(layer.output in each.inputs for each in layers.layers)
         if not isinstance(layer, Depthwise | Pool | Conv) or pool.pins is not None:
             return None
         if any(
