@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tpulite.compiler.dump.stages import STAGES
 from tpulite.compiler.options import Options
+from tpulite.compiler.passes import PASSES
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS, MLP_DIGITS
@@ -154,18 +154,19 @@ def test_programs_are_validated(tpulite, tmp_path, monkeypatch):
 
 
 def test_stages_are_dumped(tpulite, tmp_path):
-    words = ("compile", CNN_DIGITS, "--effort", 0, "--dump", "layers,encode")
+    words = ("compile", CNN_DIGITS, "--effort", 0, "--dump", "mark-views,assemble")
     code, out, _ = tpulite(*words)
     assert code == 0
-    layers, commands = out.split("--- 0.encode\n")
-    assert layers.startswith("--- 0.layers\nnetwork cnn_digits/0: 7 layers, 379,480 MACs\n")
+    layers, commands = out.split("--- 0.assemble\n")
+    assert layers.startswith("--- 0.mark-views\nnetwork cnn_digits/0: 7 layers, 379,480 MACs\n")
     program = commands.split("\n\n")[0].splitlines()
     assert program[-1].split() == [str(len(program) - 1), "END"]
 
     assert tpulite(*words, "--dump-dir", "texts")[0] == 0
     again = {path.name: path.read_text() for path in (tmp_path / "texts").iterdir()}
-    assert set(again) == {"0.layers.txt", "0.encode.txt"}
-    assert f"--- 0.layers\n{again['0.layers.txt']}\n--- 0.encode\n{again['0.encode.txt']}\n" in out
+    assert set(again) == {"0.mark-views.txt", "0.assemble.txt"}
+    layers, commands = again["0.mark-views.txt"], again["0.assemble.txt"]
+    assert f"--- 0.mark-views\n{layers}\n--- 0.assemble\n{commands}\n" in out
 
 
 def test_equal_input_gives_equal_bytes_in_every_interpreter(tmp_path):
@@ -191,7 +192,7 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
         == 0
     )
     names = {path.name for path in (tmp_path / "texts").iterdir()}
-    assert names == {f"0.{stage}.txt" for stage in STAGES}
+    assert names == {f"0.{each.name}.txt" for each in PASSES}
 
 
 @pytest.mark.parametrize(
@@ -227,10 +228,10 @@ def test_all_stages_can_be_dumped(tpulite, tmp_path):
         ((CNN_DIGITS, "--optimize", "size"), "--optimize: size is not one of latency, memory"),
         ((CNN_DIGITS, "--allocator", "best"), "--allocator: best is not one of online"),
         (
-            (CNN_DIGITS, "--dump", "layers,tiles"),
-            "--dump tiles: no such stage",
+            (CNN_DIGITS, "--dump", "group,tiles"),
+            "--dump tiles: no such pass",
         ),
-        ((CNN_DIGITS, "--dump", ""), "--dump : no such stage; choose from simplify, layers"),
+        ((CNN_DIGITS, "--dump", ""), "--dump : no such pass; choose from tabulate-chains"),
         ((CNN_DIGITS, "--dump-dir", "texts"), "--dump-dir needs --dump"),
         ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "none/texts"), "none: No such file or dir"),
         ((CNN_DIGITS, "--dump", "tile", "--dump-dir", "x.npy"), "x.npy: Not a directory"),

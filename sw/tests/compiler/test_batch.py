@@ -149,7 +149,7 @@ def test_dumps_are_those_of_the_images_that_go_together(monkeypatch):
     monkeypatch.setattr(module, "_cost", lambda program, options: next(costs))
     program = compile_layers(network(), Config(), Options(batch=4), dump=stages.__setitem__)
     assert stages["place"].inputs[0].batch == 2
-    assert program.batch == 4 and stages["encode"] == program.commands
+    assert program.batch == 4 and stages["assemble"] == program.commands
     assert len(stages["schedule"].ops) * 2 == len(program.commands) - 1
 
 

@@ -6,13 +6,14 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, disassemble
 from tpulite.compiler.dump.places import picture
 from tpulite.compiler.dump.slices import slices_text
-from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
+from tpulite.compiler.dump.stages import Compilation, stage_text
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.residency import network_cost
 from tpulite.compiler.ops import Buffer, Op, Region, Tiling
 from tpulite.compiler.options import Options
+from tpulite.compiler.passes import PASSES
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.compiler.schedule.allocate import place_buffers
@@ -41,7 +42,7 @@ def about(layers, schedule=None):
 
 
 def test_every_stage_is_shown_and_has_a_text(layers, stages):
-    assert tuple(stages) == STAGES
+    assert tuple(stages) == tuple(each.name for each in PASSES)
     for stage, value in stages.items():
         text = stage_text(value, about(layers, stages["schedule"]))
         assert text.endswith("\n") and len(text.splitlines()) >= 4, stage
@@ -110,7 +111,9 @@ def live_table(ub_rows):
     values = {}
     compile_layers(residual(), config, options, dump=values.__setitem__)
     places = values["schedule"], values["allocate"]
-    text = stage_text(values["group"], Compilation(values["layers"], config, options, *places))
+    text = stage_text(
+        values["choose-tiles"], Compilation(values["mark-views"], config, options, *places)
+    )
     assert max(map(len, text.splitlines())) <= 80
     return [line.split() for line in text.splitlines()]
 
@@ -181,8 +184,8 @@ def test_one_table_of_live_ranges_names_all_its_groups_and_breaks_names_at_words
     values = {}
     compile_layers(builder.graph(), Config(), Options(grouping=False), dump=values.__setitem__)
     places = values["schedule"], values["allocate"]
-    about = Compilation(values["layers"], Config(), Options(), *places)
-    text = stage_text(values["group"], about)
+    about = Compilation(values["mark-views"], Config(), Options(), *places)
+    text = stage_text(values["choose-tiles"], about)
     *groups, lives, _ = text.split("\n\n")
     assert lives.startswith("live ranges of groups 0 to 1\n")
     assert not any(" kind " in group for group in groups)

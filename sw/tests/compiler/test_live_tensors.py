@@ -35,10 +35,10 @@ def test_every_buffer_has_its_place_and_none_lies_where_another_one_lives(seed):
         compile_layers(drawn.graph, drawn.config, drawn.options, dump=values.__setitem__)
     except ValueError:
         pytest.skip("The buffer is too small")
-    schedule, places, groups = values["schedule"], values["allocate"], values["group"]
-    sections = live_sections(values["layers"], groups, schedule, places)
+    schedule, places, groups = values["schedule"], values["allocate"], values["choose-tiles"]
+    sections = live_sections(values["mark-views"], groups, schedule, places)
     assert [i for each in sections for i in each.layers] == list(
-        range(len(values["layers"].layers))
+        range(len(values["mark-views"].layers))
     )
     found = {(each.row, each.rows) for section in sections for each in section.buffers}
     assert found == {(places.rows[x.buffer], x.buffer.rows) for x in schedule.lifetimes}
@@ -65,10 +65,10 @@ def test_slices_of_one_layer_share_its_weights():
     config = Config(ub_rows=512)
     compile_layers(builder.graph(), config, Options(effort=0), dump=values.__setitem__)
     places = values["schedule"], values["allocate"]
-    (section,) = live_sections(values["layers"], values["group"], *places)
-    (group,) = values["group"]
+    (section,) = live_sections(values["mark-views"], values["choose-tiles"], *places)
+    (group,) = values["choose-tiles"]
     assert section.cut and group.slices > 1
     assert [each.slice for each in section.moments] == list(range(len(section.moments)))
-    assert len(section.moments) == len(plan_steps(values["layers"], group))
+    assert len(section.moments) == len(plan_steps(values["mark-views"], group))
     stay = {each.name for each in section.buffers if each.stays}
     assert stay == {"weights of y0", "records of y0"}

@@ -256,7 +256,7 @@ def test_live_ranges_and_slices_are_those_of_the_compilation(
     options = Options(groups="document", allocator="longest", effort=0, batch=2)
     made: dict = {}
     compile_layers(model.layers[0], config, options, dump=made.__setitem__)
-    layers, groups = made["layers"], made["group"]
+    layers, groups = made["mark-views"], made["choose-tiles"]
     sections = live_sections(layers, groups, made["schedule"], made["allocate"])
     shown = replace(report.profile, config=config)
     page = read(replace(report, profile=shown, grouped=[Grouped(layers, sections)]), tmp_path)

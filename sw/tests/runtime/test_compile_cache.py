@@ -228,7 +228,7 @@ def test_a_model_of_other_options_is_another_model():
     compiled = other.compile(dump=lambda index, stage, value: stages.append((index, stage)))
     assert compiled.programs == compiled.compiled != model.programs
     assert compiled.compile() is compiled
-    assert {(0, "layers"), (0, "encode")} <= set(stages)
+    assert {(0, "mark-views"), (0, "encode")} <= set(stages)
 
 
 def test_big_arrays_are_hashed_at_memory_speed():

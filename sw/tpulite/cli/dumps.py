@@ -10,7 +10,8 @@ import click
 from tpulite.atomic import write_whole
 from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import FOLDER
-from tpulite.compiler.dump.stages import STAGES, Compilation, stage_text
+from tpulite.compiler.dump.stages import Compilation, stage_text
+from tpulite.compiler.passes import PASSES
 from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
@@ -22,8 +23,14 @@ __all__ = ["Dumps", "dump_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_NEEDED = ("layers", "group", "schedule", "allocate")
-"""Stages that others refer to: layers have numbers in the order that the compiler gives them."""
+_PASSES = tuple(each.name for each in PASSES)
+
+_NEEDED = ("mark-views", "choose-tiles", "schedule", "allocate")
+"""Passes that others refer to: the last that change layers and groups, and where these lie."""
+
+
+_GROUPS = tuple(each.name for each in PASSES if each.makes == "groups")
+"""Passes that choose groups: only the last choice has live ranges."""
 
 
 def dump_options(command: Command) -> Command:
@@ -38,13 +45,13 @@ def dump_options(command: Command) -> Command:
             "--dump-dir",
             group=Topic.COMPILER,
             type=FOLDER,
-            help="Write the texts of --dump to this folder, as PART.STAGE.txt.",
+            help="Write the texts of --dump to this folder, as PART.NAME.txt.",
         ),
         option(
             "--dump",
             group=Topic.COMPILER,
-            metavar="STAGE[,STAGE]",
-            help=f"Show results of compiler stages: {', '.join(STAGES)}; or all.",
+            metavar="NAME[,NAME]",
+            help=f"Show what compiler passes make: {', '.join(_PASSES)}; or all.",
         ),
     ):
         collect = add(collect)
@@ -71,11 +78,11 @@ class Dumps:
         if stages is None and folder is not None:
             raise click.UsageError("--dump-dir needs --dump.")
         names = [] if stages is None else stages.split(",")
-        self.stages = STAGES if names == ["all"] else tuple(names)
+        self.stages = _PASSES if names == ["all"] else tuple(names)
         self._folder = folder
         for name in self.stages:
-            if name not in STAGES:
-                raise click.UsageError(f"--dump {no_such('stage', name, STAGES)}")
+            if name not in _PASSES:
+                raise click.UsageError(f"--dump {no_such('pass', name, _PASSES)}")
         self._values: dict[tuple[int, str], object] = {}
 
     def __call__(self, part: int, stage: str, value: object) -> None:
@@ -93,15 +100,20 @@ class Dumps:
         """
         texts = {}
         for part, layers in enumerate(model.layers if self.stages else ()):
-            ordered, _, schedule, places = (self._values.get((part, stage)) for stage in _NEEDED)
+            ordered, groups, schedule, places = (
+                self._values.get((part, stage)) for stage in _NEEDED
+            )
             assert isinstance(ordered, LayerGraph)
             assert schedule is None or isinstance(schedule, Schedule)
             assert places is None or isinstance(places, Allocation)
             about = Compilation(ordered, model.config, model.options, schedule, places)
-            for stage in (stage for stage in STAGES if stage in self.stages):
+            early = Compilation(ordered, model.config, model.options)
+            for stage in (stage for stage in _PASSES if stage in self.stages):
                 if (part, stage) not in self._values:
                     raise ValueError(f"compiling {layers.name} has no stage {stage!r}")
-                texts[f"{part}.{stage}"] = stage_text(self._values[part, stage], about)
+                value = self._values[part, stage]
+                other = stage in _GROUPS and value != groups
+                texts[f"{part}.{stage}"] = stage_text(value, early if other else about)
         return texts
 
     def grouped(self, model: Model) -> tuple[Grouped, ...]:

@@ -63,6 +63,8 @@ class Pass:
         What it does, for users.
     run : callable
         Returns the next state.
+    makes : str
+        Field of the state that it makes, or changes: what ``--dump`` shows.
     needed : bool
         Whether no program can be made without it.
     switches : tuple of str
@@ -73,6 +75,7 @@ class Pass:
 
     name: str
     run: Callable[[State], State]
+    makes: str = "layers"
     needed: bool = False
     switches: tuple[str, ...] = ()
     adds_zeros: bool = False
@@ -116,7 +119,7 @@ _SPLITS = (
 REWRITES = (
     Pass("tabulate-chains", _layers(tabulate_chains), switches=("simplify",)),
     *_SPLITS,
-    Pass("simplify-layers", _simplify, switches=("simplify",)),
+    Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
     Pass("remove-unread-pixels", _layers(remove_unread_pixels), switches=("simplify",)),
     Pass("stack-images", _stack),
     Pass("order-layers", _layers(order_layers)),
@@ -128,17 +131,17 @@ REWRITES = (
 
 PASSES = (
     *REWRITES,
-    Pass("group", group, needed=True, switches=("grouping", "rolling")),
-    Pass("place", place, needed=True, switches=("dense_mode",)),
-    Pass("choose-plans", choose_plans),
-    Pass("fit-buffer", fit_buffer, needed=True),
-    Pass("choose-groups", choose_groups),
-    Pass("choose-tiles", choose_tiles),
-    Pass("tile", tile, needed=True, switches=("block_start", "interleaved")),
-    Pass("schedule", schedule, needed=True, switches=("prefetch",)),
-    Pass("allocate", allocate, needed=True),
-    Pass("encode", encode, needed=True),
-    Pass("assemble", assemble, needed=True),
+    Pass("group", group, "groups", needed=True, switches=("grouping", "rolling")),
+    Pass("place", place, "placement", needed=True, switches=("dense_mode",)),
+    Pass("choose-plans", choose_plans, "groups"),
+    Pass("fit-buffer", fit_buffer, "groups", needed=True),
+    Pass("choose-groups", choose_groups, "groups"),
+    Pass("choose-tiles", choose_tiles, "groups"),
+    Pass("tile", tile, "tiling", needed=True, switches=("block_start", "interleaved")),
+    Pass("schedule", schedule, "schedule", needed=True, switches=("prefetch",)),
+    Pass("allocate", allocate, "allocation", needed=True),
+    Pass("encode", encode, "commands", needed=True),
+    Pass("assemble", assemble, "commands", needed=True),
 )
 """All passes, in the order in which they run."""
 
@@ -191,14 +194,14 @@ def run_passes(
     tell : callable
         Called with the name of each pass before it runs.
     trace : dict of str to State, optional
-        Takes the state behind each pass that has run.
+        Takes the state behind each pass.
     """
     for each in passes:
         if each.runs(state.options):
             tell(each.name)
             state = each.run(state)
-            if trace is not None:
-                trace[each.name] = state
+        if trace is not None:
+            trace[each.name] = state
     return state
 
 
@@ -217,22 +220,26 @@ def run_rewrites(state: State, trace: dict[str, State] | None = None) -> State:
     :class:`PassLeftOut`: tests make an error of it.
     """
     for each in REWRITES:
-        if not each.runs(state.options):
-            continue
-        try:
-            after = each.run(state)
-            _verify(after, state)
-        except ValueError as error:
-            text = f"{state.layers.name!r} is compiled without the pass {each.name!r}: {error}"
-            warnings.warn(text, PassLeftOut, stacklevel=2)
-            continue
-        if not _same(after.layers, state.layers):
-            macs = state.macs if each.adds_zeros else after.layers.macs()
-            after = replace(after, macs=macs, changed=(*state.changed, each.name))
-        state = after
+        if each.runs(state.options):
+            state = _rewritten(state, each)
         if trace is not None:
             trace[each.name] = state
     return state
+
+
+def _rewritten(state: State, each: Pass) -> State:
+    """Return the state behind a rewrite, or the same if what it returns does not verify."""
+    try:
+        after = each.run(state)
+        _verify(after, state)
+    except ValueError as error:
+        text = f"{state.layers.name!r} is compiled without the pass {each.name!r}: {error}"
+        warnings.warn(text, PassLeftOut, stacklevel=2)
+        return state
+    if not _same(after.layers, state.layers):
+        macs = state.macs if each.adds_zeros else after.layers.macs()
+        after = replace(after, macs=macs, changed=(*state.changed, each.name))
+    return after
 
 
 def split_layers(layers: LayerGraph, config: Config) -> LayerGraph:

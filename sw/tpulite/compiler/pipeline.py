@@ -11,7 +11,7 @@ from tpulite.compiler.encode.batch import check_sizes, compile_batch
 from tpulite.compiler.encode.warm import without_loads
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.options import Options
-from tpulite.compiler.passes import PASSES, REWRITES, leave_out, rewrite, run_passes
+from tpulite.compiler.passes import PASSES, REWRITES, leave_out, rewrite, run_passes, run_rewrites
 from tpulite.compiler.place.constants import ConstantPool, Pins
 from tpulite.compiler.rewrite.stack import unstack_tensors
 from tpulite.compiler.stages import place, tile, traffic
@@ -51,8 +51,8 @@ def compile_layers(
     progress : callable, optional
         Called with a line of text at every step.
     dump : callable, optional
-        Called with the name of each stage and its result, when all are done: of those numbers of
-        images that go together, the best one, and of several attempts to fit, the last one.
+        Called with the name of each pass and what it has made, when all are done: for the best
+        number of images that go together.
     known : Known, optional
         What compilations of the same network with the same options share, for machines that differ
         in nothing but speed. The program is the same without it.
@@ -154,6 +154,7 @@ def _build(
     tell("rewrite")
     network = rewrite(start)
     made: dict[int, State] = {}  # by the images that go together
+    traces: dict[int, dict[str, State]] = {}
 
     def compile_images(count: int) -> Program:
         pins = None if loaded is None else Pins(config.ub_banks, loaded=loaded)
@@ -161,7 +162,8 @@ def _build(
         state = replace(network, options=replace(options, batch=count), pool=pool)
         if pins is not None:
             state = replace(state, pinned_rows=_pinned_rows(state))
-        made[count] = run_passes(PASSES[len(REWRITES) :], state, tell)
+        traces[count] = {}
+        made[count] = run_passes(PASSES[len(REWRITES) :], state, tell, traces[count])
         return replace(made[count].program, config=start.machine)
 
     if network.stacked:
@@ -170,17 +172,11 @@ def _build(
         program, count = compile_batch(compile_images, options)
     state = made[count]
     if dump is not None:
-        for name, value in (
-            ("simplify", state.simplified),
-            ("layers", state.layers),
-            ("group", state.groups),
-            ("place", state.placement),
-            ("tile", state.tiling),
-            ("schedule", state.schedule),
-            ("allocate", state.allocation),
-            ("encode", program.commands),
-        ):
-            dump(name, value)
+        trace: dict[str, State] = {}
+        run_rewrites(start, trace)
+        trace |= traces[count] | {"assemble": replace(state, commands=program.commands)}
+        for each in PASSES:
+            dump(each.name, getattr(trace[each.name], each.makes))
     tell("check")
     same = known.once(("checked", id(program.commands)), lambda: (program.commands, check(program)))
     if violations := same[1]:

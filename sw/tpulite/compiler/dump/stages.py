@@ -20,10 +20,7 @@ from tpulite.compiler.schedule.live_tensors import Section, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["STAGES", "Compilation", "stage_text"]
-
-STAGES = ("simplify", "layers", "group", "place", "tile", "schedule", "allocate", "encode")
-"""Names of the stages, in the order in which the compiler goes through them."""
+__all__ = ["Compilation", "stage_text"]
 
 
 @dataclass(frozen=True)
