@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tpulite.compiler import attempt, pipeline
+from tpulite.compiler import pipeline, stages
 from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
@@ -23,12 +23,10 @@ def forced_groups(choose) -> Iterator[None]:
     def group_layers(layers, config, options, *, refused=frozenset()):
         return choose(layers, config, options, refused)
 
-    def keep(judge, groups, placement, plans, commands):
-        return groups, plans
-
+    kept = tuple(each for each in pipeline.PASSES if each.name != "choose-groups")
     with compiling_anew(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attempt, "group_layers", group_layers)
-        patch.setattr(pipeline, "choose_groups", keep)
+        patch.setattr(stages, "group_layers", group_layers)
+        patch.setattr(pipeline, "PASSES", kept)
         yield
 
 
