@@ -104,8 +104,17 @@ def gather(draw):
     return [(draw.b.node("Gather", draw.x, chosen, axis=1), len(chosen))]
 
 
+def shuffle(draw):
+    shape, groups = (draw.channels, draw.height, draw.width), int(draw.rng.choice([2, 4]))
+    apart = np.array([1, groups, draw.channels // groups, *shape[1:]], np.int64)
+    y = draw.b.quantize(draw.b.node("Reshape", draw.x, apart), 0.0517, -7)
+    y = draw.b.quantize(draw.b.node("Transpose", y, perm=[0, 2, 1, 3, 4]), 0.0517, -7)
+    return [(draw.b.node("Reshape", y, np.array([1, *shape], np.int64)), draw.channels)]
+
+
 OPERATORS = {
-    f.__name__: f for f in (cut, split, resize, tile, depth_to_space, space_to_depth, pad, gather)
+    f.__name__: f
+    for f in (cut, split, resize, tile, depth_to_space, space_to_depth, pad, gather, shuffle)
 }
 
 

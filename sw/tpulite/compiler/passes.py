@@ -12,12 +12,13 @@ leaves one out.
 """
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import SWITCHES, Options
+from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.patches import pack_patches
@@ -106,6 +107,13 @@ def _simplify(state: State) -> State:
     return replace(state, simplified=simplified, layers=simplified.layers)
 
 
+def _fold_moves(state: State) -> State:
+    layers = fold_channel_moves(state.layers, state.config)
+    left = {layer.name for layer in layers.layers}
+    macs = {name: count for name, count in state.macs.items() if name in left}
+    return replace(state, layers=layers, macs=macs)
+
+
 def _stack(state: State) -> State:
     tall = stack_images(state.layers, state.options.batch)
     return state if tall is None else replace(state, layers=tall, stacked=True)
@@ -118,6 +126,7 @@ _SPLITS = (
 
 REWRITES = (
     Pass("tabulate-chains", _layers(tabulate_chains), switches=("simplify",)),
+    Pass("fold-channel-moves", _fold_moves, adds_zeros=True),
     *_SPLITS,
     Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
     Pass("remove-unread-pixels", _layers(remove_unread_pixels), switches=("simplify",)),
@@ -237,7 +246,7 @@ def _rewritten(state: State, each: Pass) -> State:
         warnings.warn(text, PassLeftOut, stacklevel=2)
         return state
     if not _same(after.layers, state.layers):
-        macs = state.macs if each.adds_zeros else after.layers.macs()
+        macs = after.macs if each.adds_zeros else _macs(after, state)
         after = replace(after, macs=macs, changed=(*state.changed, each.name))
     return after
 
@@ -264,6 +273,14 @@ def _verify(after: State, before: State) -> None:
             raise ValueError(
                 f"{name!r} must be {old.activations[name]}, not {new.activations[name]}"
             )
+
+
+def _macs(after: State, before: State) -> Mapping[str, int]:
+    """Return the multiplications of a network, those by zeros of earlier passes not counted."""
+    counts = after.layers.macs()
+    if after.stacked != before.stacked:
+        return counts
+    return {name: min(count, before.macs.get(name, count)) for name, count in counts.items()}
 
 
 def _same(a: LayerGraph, b: LayerGraph) -> bool:

@@ -2,6 +2,7 @@
 
 from tpulite.compiler.options import Options
 from tpulite.compiler.passes import split_layers
+from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
 from tpulite.golden.validation import compare_layers, validate
@@ -16,10 +17,11 @@ def validate_translation(
 ) -> list[str]:
     """Find what a program does not compute as its network says, for all inputs.
 
-    First the layers that others were split into are compared with these, then the program with
-    what is left of all layers without the channels that are constant: which ones are is tested, not
-    validated, and depends on the layers, so both steps have the same. Chains of layers are tables
-    before that: the definition has made them of all 256 bytes, so nothing is left to validate.
+    First the layers that others were split or folded into are compared with these, then the program
+    with what is left of all layers without the channels that are constant: which ones are is
+    tested, not validated, and depends on the layers, so both steps have the same. Chains of layers
+    are tables before that: the definition has made them of all 256 bytes, so nothing is left to
+    validate.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ def validate_translation(
         See :func:`tpulite.golden.validation.validate`, as for the list that is returned and errors.
     """
     short = tabulate_chains(layers) if options.simplify else layers
-    split = split_layers(short, program.config)
+    folds = "fold-channel-moves" not in options.without
+    moved = fold_channel_moves(short, program.config) if folds else short
+    split = split_layers(moved, program.config)
     narrow = simplify_layers(split, program.config, options).layers
     return [*compare_layers(short, split, seed=seed), *validate(narrow, program, seed=seed)]

@@ -1,0 +1,190 @@
+"""Moves of channels as orders of weights: a shuffle between two convolutions takes no cycle."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.config import Config
+from tpulite.arch.numerics import INT8
+from tpulite.golden.ops import requantize_sums
+from tpulite.graph.layers import Affine, Conv, Depthwise, Layer, LayerGraph, Lut, Pick, Pool
+
+__all__ = ["fold_channel_moves"]
+
+_BY_CHANNEL = Depthwise | Affine | Lut | Pool
+"""Layers of which each output channel depends on the same channel of the only input."""
+
+Order = NDArray[np.int64]
+
+
+def fold_channel_moves(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with channels in another order instead of moves of channels.
+
+    A convolution computes the channels that are moved where they go, or reads them where they come
+    from, and so do layers by channel on the way. A move that this does not make cheaper stays.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+    for name in [layer.name for layer in layers.layers]:
+        layer = next((each for each in layers.layers if each.name == name), None)
+        order = None if layer is None else _moved(layer, layers)
+        if layer is None or order is None:
+            continue
+        for changed in (_made_in_order(layer, order, layers), _read_in_order(layer, order, layers)):
+            if changed and _pays(layer, order, changed, layers, config):
+                layers = _replaced(layers, layer, changed)
+                break
+    return layers
+
+
+def _moved(layer: Layer, layers: LayerGraph) -> Order | None:
+    """Return which input channel each output channel of a layer is, if it does only that."""
+    shape = layers.activations[layer.inputs[0]].shape
+    if layer.output in layers.outputs:
+        return None
+    if isinstance(layer, Pick) and not layer.transposed:
+        whole = (layer.rows, layer.columns) == (tuple(range(shape[0])), tuple(range(shape[1])))
+        return np.array(layer.channels) if whole else None
+    if isinstance(layer, Conv) and layer.weight.shape[:2] == (1, 1) and not any(layer.padding):
+        weight = layer.weight[0, 0].astype(np.int16) - layer.weight_zero_point
+        order = weight.argmax(axis=0)
+        moves = (np.count_nonzero(weight, axis=0) == 1) & (weight.max(axis=0) == 1)
+        if layer.stride == (1, 1) and moves.all() and _keeps(layer):
+            return order
+    return None
+
+
+def _keeps(layer: Conv) -> bool:
+    """Return whether the requantization of a convolution makes each sum the integer it is of."""
+    if layer.requantization is None:
+        return False
+    values = np.arange(INT8[0], INT8[-1] + 1)
+    sums = np.repeat((values - layer.input_zero_point)[:, None], layer.weight.shape[3], axis=1)
+    return bool((requantize_sums(sums, layer.requantization) == values[:, None]).all())
+
+
+def _made_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, Layer] | None:
+    """Return layers, by the name of the one that they replace, that make channels where they go."""
+    makers = {layer.output: layer for layer in layers.layers}
+    changed: dict[str, Layer] = {}
+    name, output = move.inputs[0], move.output
+    while True:
+        maker = makers.get(name)
+        if maker is None or name in layers.outputs or len(_readers(name, layers)) > 1:
+            return None
+        if not isinstance(maker, Conv | _BY_CHANNEL):
+            return None
+        new = replace(_in_order(maker, order), output=output)
+        changed[maker.name] = new
+        if isinstance(maker, Conv):
+            return changed if maker.requantization is not None else None
+        name, output = maker.inputs[0], f"{maker.inputs[0]}/moved"
+        changed[maker.name] = replace(new, inputs=(output,))
+
+
+def _read_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, Layer] | None:
+    """Return layers, by the name of the one that they replace, that read channels where they are.
+
+    Layers by channel compute all of them, so a move that leaves some out is not read by these.
+    """
+    count = layers.activations[move.inputs[0]].shape[2]
+    if len(set(order.tolist())) < len(order):
+        return None
+    changed: dict[str, Layer] = {}
+    names, left = {move.output: move.inputs[0]}, [move.output]
+    while left:
+        name = left.pop()
+        for reader in _readers(name, layers):
+            if isinstance(reader, Conv):
+                weight = np.full_like(reader.weight, reader.weight_zero_point, shape=(
+                    *reader.weight.shape[:2], count, reader.weight.shape[3]))  # fmt: skip
+                weight[:, :, order] = reader.weight
+                changed[reader.name] = replace(reader, inputs=(names[name],), weight=weight)
+            elif isinstance(reader, _BY_CHANNEL) and len(order) == count:
+                if reader.output in layers.outputs:
+                    return None
+                names[reader.output] = f"{reader.output}/moved"
+                ends = {"inputs": (names[name],), "output": names[reader.output]}
+                changed[reader.name] = replace(_in_order(reader, np.argsort(order)), **ends)
+                left.append(reader.output)
+            else:
+                return None
+    return changed
+
+
+def _in_order(layer: Layer, order: Order) -> Layer:
+    """Return a layer that computes other channels."""
+    if isinstance(layer, Conv | Depthwise):
+        record = layer.requantization and layer.requantization.of(order)
+        return replace(layer, weight=layer.weight[..., order], requantization=record)
+    if isinstance(layer, Affine):
+        record = layer.requantization.of(order)
+        return replace(layer, gain=layer.gain[order], requantization=record)
+    return layer
+
+
+def _readers(name: str, layers: LayerGraph) -> list[Layer]:
+    return [layer for layer in layers.layers if name in layer.inputs]
+
+
+def _pays(
+    move: Layer, order: Order, changed: dict[str, Layer], layers: LayerGraph, config: Config
+) -> bool:
+    """Return whether products and vectors, that of the move among them, do not become more."""
+    size = config.array_size
+    old = {layer.name: layer for layer in layers.layers}
+    height, width, count = layers.activations[move.inputs[0]].shape
+    weight = np.zeros((1, 1, count, len(order)), np.int8)
+    weight[0, 0, order, np.arange(len(order))] = 1
+    before = height * width * _tiles(weight, 0, size)
+    if isinstance(move, Pick) and order[0] % size == 0 and not np.any(np.diff(order) != 1):
+        before = 0  # whoever reads it reads a part
+    after = 0
+    for name, new in changed.items():
+        pixels = int(np.prod(layers.activations[old[name].output].shape[:2]))
+        before += pixels * _work(old[name], layers, size)
+        after += pixels * _work(new, layers, size, channels=len(order))
+    return after <= before
+
+
+def _work(layer: Layer, layers: LayerGraph, size: int, channels: int = 0) -> int:
+    """Return products of tiles for each pixel of a convolution, of others the vectors."""
+    if isinstance(layer, Conv):
+        return _tiles(layer.weight, layer.weight_zero_point, size)
+    taps = layer.weight.shape[:2] if isinstance(layer, Depthwise) else (1, 1)
+    channels = channels or layers.activations[layer.output].shape[2]
+    return int(np.prod(taps)) * -(-channels // size)
+
+
+def _tiles(weight: NDArray, zero_point: int, size: int) -> int:
+    """Return how many tiles of weights have one that is not zero."""
+    used = weight != zero_point
+    return sum(
+        int(used[:, :, block][..., columns].any(axis=(2, 3)).sum())
+        for block in _blocks(weight.shape[2], size)
+        for columns in _blocks(weight.shape[3], size)
+    )
+
+
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, count, size))
+
+
+def _replaced(layers: LayerGraph, move: Layer, changed: dict[str, Layer]) -> LayerGraph:
+    """Return the network without a move, and with other layers."""
+    kept = (changed.get(layer.name, layer) for layer in layers.layers if layer is not move)
+    images, after = dict(layers.activations), tuple(kept)
+    for layer in after:
+        if layer.name in changed:
+            images[layer.output] = layer._infer(*(images[name] for name in layer.inputs))
+    used = {*layers.inputs, *layers.outputs, *layers.constants}
+    used |= {name for layer in after for name in (*layer.inputs, layer.output)}
+    kept_images = {name: image for name, image in images.items() if name in used}
+    return replace(layers, layers=after, activations=kept_images)
