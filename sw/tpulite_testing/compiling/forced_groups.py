@@ -10,6 +10,8 @@ from tpulite.compiler import pipeline, stages
 from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
+from tpulite.compiler.passes import Pass
+from tpulite.compiler.state import State
 from tpulite.graph.layers import LayerGraph
 from tpulite_testing.kept import compiling_anew
 
@@ -18,16 +20,30 @@ __all__ = ["forced_groups", "random_groups"]
 
 @contextmanager
 def forced_groups(choose) -> Iterator[None]:
-    """Let ``choose(layers, config, options, refused)`` choose the groups of compilations."""
+    """Let ``choose(layers, config, options, refused)`` choose the groups of compilations.
+
+    A pass in the place of the one that would choose others asserts that they are those.
+    """
 
     def group_layers(layers, config, options, *, refused=frozenset()):
         return choose(layers, config, options, refused)
 
-    kept = tuple(each for each in pipeline.PASSES if each.name != "choose-groups")
+    def assert_forced(state: State) -> State:
+        wanted = choose(state.layers, state.config, state.options, state.limits.refused)
+        assert _shared(state.groups) == _shared(wanted)
+        return state
+
+    check = Pass("assert-forced", assert_forced, "groups", needed=True)
+    kept = tuple(check if each.name == "choose-groups" else each for each in pipeline.PASSES)
     with compiling_anew(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "group_layers", group_layers)
         patch.setattr(pipeline, "PASSES", kept)
         yield
+
+
+def _shared(groups: tuple[Group, ...]) -> list[Group]:
+    """Return the groups of several layers: those of one may be cut in other ways."""
+    return [each for each in groups if not each.alone]
 
 
 def random_groups(seed: int):
