@@ -128,12 +128,17 @@ def test_every_strategy_of_tiles_is_exact(name, batch, family, monkeypatch):
     assert forced, "the layer has no strategy"
 
 
+@pytest.mark.parametrize("op", ["depthwise", "average", "max"])
 @pytest.mark.parametrize(("rows", "size"), [(4096, (9, 10)), (512, (18, 16))])
-def test_tiles_among_other_layers_are_exact(rows, size, monkeypatch):
-    """With few rows, activations between the layers go through DRAM."""
+def test_tiles_among_other_layers_are_exact(rows, size, op, monkeypatch):
+    """With few rows, activations between the layers go through DRAM; else a pool loads nothing."""
     rng, config = np.random.default_rng(rows), Config(ub_rows=rows)
     first = replace(convolution(rng, 1, 16), name="first", output="a")
-    middle = replace(depthwise(rng, 1, 21), name="middle", inputs=("a",), output="b")
+    middle: Layer = depthwise(rng, 1, 21)
+    oracle: Callable[..., np.ndarray] = partial(plain_conv, depthwise=True)
+    if op != "depthwise":
+        middle, oracle = replace(pooling(3), op=op, stride=(1, 1), padding=(1,) * 4), plain_pool
+    middle = replace(middle, name="middle", inputs=("a",), output="b")
     last = replace(convolution(rng, 3, 21), name="last", inputs=("b",))
     shapes = {"x": Activation((*size, 16))} | dict.fromkeys("aby", Activation((*size, 21)))
     graph = LayerGraph("three", (first, middle, last), shapes, ("x",), ("y",))
@@ -153,7 +158,7 @@ def test_tiles_among_other_layers_are_exact(rows, size, monkeypatch):
     assert {f"tiles of {name}" for name in "aby"} <= buffers
     x = rng.integers(-128, 128, (*size, 16)).astype(np.int8)
     a = plain_conv(x, first, size)
-    b = plain_conv(a, middle, size, depthwise=True)
+    b = oracle(a, middle, size)
     results = Session(program, "golden").run({"x": x})
     assert results.fault is None
     np.testing.assert_array_equal(results.outputs["y"], plain_conv(b, last, size))

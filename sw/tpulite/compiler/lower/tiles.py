@@ -191,9 +191,11 @@ class _Placer:
     def ops(self, step: Step) -> Iterator[Op]:
         """Yield the commands of a step; LOADs come as early as their places are free."""
         loads = [op for each in step.loads for op in self._placed(each.words)]
-        due = np.concatenate([each.due for each in step.loads])
+        # A pool whose input is in the buffer loads nothing.
+        none = np.zeros(0, np.int64)
+        due = np.concatenate([none, *(each.due for each in step.loads)])
         freed = np.concatenate(
-            [np.full(len(x.due), -1) if x.freed is None else x.freed for x in step.loads]
+            [none, *(np.full(len(x.due), -1) if x.freed is None else x.freed for x in step.loads)]
         )
         if step.freed_by_store:
             freed = np.where(freed >= 0, step.stores.after[freed], -1)
