@@ -344,7 +344,8 @@ def test_qgemm():
         "QGemm",
         b.input("x", (3, 6), "uint8"),
         *parameters(0.03, 99, "uint8"),
-        draw(4, 6),
+        # Without VNNI, products of 8 bits saturate in ONNX Runtime.
+        draw(4, 6) // 2,
         np.linspace(0.002, 0.01, 4).astype(np.float32),
         np.zeros(4, np.int8),
         RNG.integers(-999, 999, 4).astype(np.int32),
