@@ -72,7 +72,7 @@ class RegisterFile(wiring.Component):
                 "control": Out(CONTROL),
                 # State of the chip.
                 "state": In(RUN_STATE_BITS),
-                # Sets pending interrupts; wins over the host's clearing them.
+                # Sets pending interrupts, even in a cycle in which the host clears them.
                 "interrupt": In(INTERRUPT),
                 # The fault that stopped the chip.
                 "error": In(FAULT),

@@ -220,6 +220,13 @@ def test_single_operators_are_measured_beside_their_bounds(tpulite, tmp_path):
     assert row.split()[5:8] == [f"{record['cycles']}", "190", f"{record['ratio']:.2f}"]
 
 
+def test_the_smallest_shape_of_an_operator_is_quick(tpulite, tmp_path):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing")
+    code, _, err = tpulite("bench", "--operators", "^MEAN alone", "--quick", "--json", "o")
+    assert (code, err) == (0, "")
+    assert len(json.loads((tmp_path / "o").read_text())) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

@@ -29,3 +29,8 @@ from tpulite.compiler.options import Options
 def test_choices_that_do_not_exist_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         Options(**fields)
+
+
+def test_a_mechanism_that_is_left_out_is_its_option():
+    left_out = Options(without=("block-start", "pack-patches", "grouping"))
+    assert left_out == Options(block_start=False, grouping=False, without=("pack-patches",))

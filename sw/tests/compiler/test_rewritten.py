@@ -14,7 +14,6 @@ from tpulite.compiler.passes import (
     WITHOUT,
     Pass,
     PassLeftOut,
-    leave_out,
     rewrite,
 )
 from tpulite.compiler.pipeline import compile_layers
@@ -101,7 +100,7 @@ def test_a_network_knows_which_passes_have_changed_it():
 @pytest.mark.parametrize("name", WITHOUT)
 def test_results_are_the_same_bits_without_any_one_pass_or_mechanism(name):
     layers, config = plain_network(16, 5), Config(array_size=4, ub_rows=256)
-    options = Options(**{"effort": 900, **leave_out([name])})
+    options = Options(effort=900, without=(name,))
     x = np.random.default_rng(0).integers(-128, 128, (16, 16, 1), np.int8)
     outputs = Session(compile_layers(layers, config, options), "golden").run({"x": x}).outputs
     np.testing.assert_array_equal(outputs["c"], run_layers(layers, {"x": x})["c"])
@@ -109,7 +108,7 @@ def test_results_are_the_same_bits_without_any_one_pass_or_mechanism(name):
 
 def test_a_pass_that_is_left_out_changes_nothing():
     layers, config = plain_network(16, 64), Config(array_size=4)
-    options = Options(**leave_out(["pack-patches"]))
+    options = Options(without=("pack-patches",))
     assert rewrite(State.of(layers, config, options)).changed == ()
     with pytest.raises(ValueError, match=r"^pack-patch: no .* \(did you mean pack-patches"):
         compile_layers(layers, config, Options(without=("pack-patch",)))

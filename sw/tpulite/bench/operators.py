@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from tpulite.bench.bounds import START, bound_of
+from tpulite.bench.bounds import Bound, bound_of
 from tpulite.configs import named_config
 from tpulite.frontend.files import load_graph
 from tpulite.golden.timing import predict_cycles
@@ -69,7 +69,7 @@ class OperatorRecord:
     @property
     def bound(self) -> int:
         """The fewest cycles."""
-        return START + max(self.multipliers, self.vectors, self.dram)
+        return Bound(self.multipliers, self.vectors, self.dram).cycles
 
     @property
     def ratio(self) -> float | None:

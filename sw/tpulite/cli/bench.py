@@ -54,7 +54,11 @@ _WIDTH = 134
 @option("--quick", is_flag=True, help="Skip workloads that take minutes.")
 @option("--ablation", is_flag=True, help="Turn off one compiler mechanism at a time.")
 @option("--resident", is_flag=True, help="Keep weights on chip, and measure runs after the first.")
-@option("--operators", is_flag=True, help="Measure single operators; names are patterns.")
+@option(
+    "--operators",
+    is_flag=True,
+    help="Measure single operators; names are patterns, and --quick takes the smallest shapes.",
+)
 @option("--compile", "compiling", is_flag=True, help="Measure compile times.")
 @json_option
 @option(
@@ -82,7 +86,7 @@ def bench(  # noqa: PLR0913 - options of the command
         raise ValueError("--resident cannot be used with --ablation or --compile")
     if operators and (ablation or compiling or resident):
         raise ValueError("--operators cannot be used with --ablation, --compile or --resident")
-    if quick and names:
+    if quick and names and not operators:
         raise ValueError("--quick cannot be used with names of workloads")
     source = click.get_current_context().get_parameter_source("device")
     if (compiling or operators) and source is ParameterSource.COMMANDLINE:

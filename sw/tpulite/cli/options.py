@@ -175,19 +175,20 @@ class Choices:
             effort=values["effort"],
             order=values["order"],
             resident=values["resident"],
-            **left_out,
+            without=left_out,
         )
 
-    def _left_out(self) -> dict[str, Any]:
-        """Return the options that leave something out; UsageError of an unknown name."""
-        if not (names := [name for each in self.values["without"] for name in each.split(",")]):
-            return {}
-        from tpulite.compiler.passes import leave_out  # late: who only reads starts quickly
+    def _left_out(self) -> tuple[str, ...]:
+        """Return what is left out; UsageError of an unknown name."""
+        names = tuple(name for each in self.values["without"] for name in each.split(","))
+        if names:
+            from tpulite.compiler.passes import check_left_out  # late: others start quickly
 
-        try:
-            return leave_out(names)
-        except ValueError as error:
-            raise click.UsageError(f"--without {error}.") from error
+            try:
+                check_left_out(names)
+            except ValueError as error:
+                raise click.UsageError(f"--without {error}.") from error
+        return names
 
     def refuse(self, why: str, *, but: tuple[str, ...] = ()) -> None:
         """Raise UsageError if any was given, except for some: it would do nothing."""

@@ -85,7 +85,8 @@ class Options:
     order : str
         One of :data:`ORDERS`: of products of layers that see pixels only.
     without : tuple of str
-        Passes that are left out, by their names in :data:`tpulite.compiler.passes.PASSES`.
+        Passes that are left out, by their names in :data:`tpulite.compiler.passes.WITHOUT`. The
+        name of a mechanism sets its option instead: ``grouping`` here is ``grouping=False``.
     resident : bool
         Whether weights and records stay on chip from run to run: then there are two programs, see
         :func:`tpulite.compiler.pipeline.compile_pair`.
@@ -116,7 +117,13 @@ class Options:
     resident: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "without", tuple(sorted(set(self.without))))
+        passes = []
+        for name in sorted(set(self.without)):
+            if (switch := name.replace("-", "_")) in SWITCHES:
+                object.__setattr__(self, switch, False)
+            else:
+                passes.append(name)
+        object.__setattr__(self, "without", tuple(passes))
         for name, value, choices in (
             ("optimize", self.optimize, GOALS),
             ("groups", self.groups, GROUPINGS),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpulite.arch.config import Config
-from tpulite.compiler.options import SWITCHES, Options
+from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
@@ -42,7 +42,7 @@ __all__ = [
     "WITHOUT",
     "Pass",
     "PassLeftOut",
-    "leave_out",
+    "check_left_out",
     "rewrite",
     "run_passes",
     "run_rewrites",
@@ -167,23 +167,11 @@ WITHOUT = tuple(
 """What can be left out: passes that are not needed, and mechanisms of passes."""
 
 
-def leave_out(names: Iterable[str]) -> dict[str, Any]:
-    """Return fields of :class:`Options` without some of :data:`WITHOUT`.
-
-    Raises
-    ------
-    ValueError
-        If there is no such name.
-    """
-    switches, passes = {}, []
+def check_left_out(names: Iterable[str]) -> None:
+    """Raise ValueError if one of some names is not among :data:`WITHOUT`."""
     for name in names:
         if name not in WITHOUT:
             raise ValueError(no_such("pass to leave out", name, WITHOUT))
-        if (switch := name.replace("-", "_")) in SWITCHES:
-            switches[switch] = False
-        else:
-            passes.append(name)
-    return {**switches, "without": tuple(passes)}
 
 
 def run_passes(

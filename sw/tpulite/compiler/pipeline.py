@@ -11,7 +11,14 @@ from tpulite.compiler.encode.batch import check_sizes, compile_batch
 from tpulite.compiler.encode.warm import without_loads
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.options import Options
-from tpulite.compiler.passes import PASSES, REWRITES, leave_out, rewrite, run_passes, run_rewrites
+from tpulite.compiler.passes import (
+    PASSES,
+    REWRITES,
+    check_left_out,
+    rewrite,
+    run_passes,
+    run_rewrites,
+)
 from tpulite.compiler.place.constants import ConstantPool, Pins
 from tpulite.compiler.rewrite.stack import unstack_tensors
 from tpulite.compiler.stages import place, tile, traffic
@@ -146,7 +153,7 @@ def _build(
 ) -> tuple[Program, Pins]:
     """Return a program, and the constants that stay: if ``loaded`` says whether they are there."""
     layers, config, options, known = start.layers, start.config, start.options, start.known
-    leave_out(options.without)
+    check_left_out(options.without)
     for name in layers.outputs:
         if name in layers.inputs or name in layers.constants:
             raise ValueError(f"Output {name!r} of {layers.name!r} must be computed by a layer")
