@@ -73,7 +73,7 @@ def test_warm_programs_of_any_workload_load_no_constants():
 
 def test_warm_programs_are_measured_alone(tpulite):
     code, _, err = tpulite("bench", CONV, "--resident", "--compile")
-    assert code and "--resident cannot be used with --ablation or --compile" in err
+    assert code and "--compile cannot be used with --resident" in err
 
 
 def test_targets_are_for_machines_with_a_clock_and_256_multipliers():
@@ -181,7 +181,7 @@ def test_a_failing_process_is_told(monkeypatch):
     [
         (("--ablation", "gemm_4x4"), "gemm_4x4: no such workload (did you mean "),
         (("--compile", "mlp_b16"), "mlp_b16: no such workload"),
-        (("--ablation", "--compile"), "cannot be used together"),
+        (("--ablation", "--compile"), "--compile cannot be used with --ablation"),
         (("--quick", "resnet8"), "--quick cannot be used with names of workloads"),
         (("--compile", CONV, "--device", "golden"), "--device cannot be used with --compile"),
         ((CONV, "--device", "abacus"), "abacus: no such device"),
@@ -232,10 +232,34 @@ def test_the_smallest_shape_of_an_operator_is_quick(tpulite, tmp_path):
     [
         (("(",), "not a regular expression"),
         (("NOTHING",), "no operator and shape of the sweep matches"),
-        (("--compile",), "--operators cannot be used with"),
+        (("--compile",), "--compile cannot be used with --operators"),
         (("--device", "model"), "--device cannot be used with --operators"),
     ],
 )
 def test_wrong_patterns_of_operators_are_refused(tpulite, words, reason):
     code, _, err = tpulite("bench", "--operators", *words)
     assert code and reason in err
+
+
+def test_published_networks_are_measured_beside_their_layers(tpulite, tmp_path):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing")
+    code, out, err = tpulite("bench", "--published", "^ds_tcn$", "--json", "n")
+    assert (code, err) == (0, "")
+    (record,) = json.loads((tmp_path / "n").read_text())
+    assert record["network"] == "ds_tcn" and not record["host"]
+    assert record["ratio"] == record["cycles"] / record["layers"]
+    assert f"{record['cycles']:,}" in out and f"{record['layers']:,}" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("[",), "not a regular expression"),
+        (("resnext",), "no published network matches; there are: efficientnet_lite0"),
+        (("--operators",), "--published cannot be used with --operators"),
+        (("--device", "rtl"), "--device cannot be used with --published"),
+    ],
+)
+def test_wrong_patterns_of_networks_are_refused(tpulite, words, reason):
+    code, out, err = tpulite("bench", "--published", *words)
+    assert code == 2 and reason in err and not out

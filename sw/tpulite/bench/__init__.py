@@ -4,6 +4,7 @@ from tpulite.bench.ablation import ABLATED, MECHANISMS, Ablation, run_ablation
 from tpulite.bench.compile_time import COMPILED, Compilation, run_compilations
 from tpulite.bench.model_device import ModelDevice
 from tpulite.bench.operators import OperatorRecord, find_operators, measure_operator
+from tpulite.bench.published import NetworkRecord, find_networks, measure_network
 from tpulite.bench.record import Record
 from tpulite.bench.run import run_workloads
 from tpulite.bench.workloads import EVERY, LARGE, WORKLOADS, find_workload, parse_workload
@@ -18,10 +19,13 @@ __all__ = [
     "Ablation",
     "Compilation",
     "ModelDevice",
+    "NetworkRecord",
     "OperatorRecord",
     "Record",
+    "find_networks",
     "find_operators",
     "find_workload",
+    "measure_network",
     "measure_operator",
     "parse_workload",
     "run_ablation",

@@ -12,7 +12,7 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.macs import macs_of
 
-__all__ = ["START", "Bound", "bound_of"]
+__all__ = ["START", "Bound", "bound_of", "sum_of_layer_bounds"]
 
 START = 150
 """Cycles of a program that does nothing: the first commands come, the last result is written."""
@@ -48,24 +48,38 @@ def bound_of(graph: Graph, config: Config) -> Bound:
     Elements that no result needs are left out: of a slice, the rest of what it is taken from.
     """
     needed = _needed(graph)
-    products = vectors = 0.0
-    for node in graph.nodes:
-        share = needed.get(node.outputs[0], 0.0)
-        products += share * _products(node, graph, config.array_size)
-        vectors += share * _VECTORS.get(node.op, _no_vectors)(node, graph)
-    constants = {name for node in graph.nodes for name in node.inputs if name} - needed.keys()
+    parts = [_parts(node, graph, needed, config) for node in graph.nodes]
     read = sum(needed.get(name, 0.0) * _elements(graph, name) for name in graph.inputs)
-    read += sum(
-        _bytes(graph, node, name)
-        for node in graph.nodes
-        for name in node.inputs
-        if name in constants and node.op in _WEIGHTED
-    )
-    written = sum(_elements(graph, name) for name in graph.outputs)
+    read = read / BEAT_BYTES + sum(weights for *_, weights in parts)
+    written = sum(_elements(graph, name) for name in graph.outputs) / BEAT_BYTES
     return Bound(
-        math.floor(products / config.array_size**2),
-        math.floor(vectors / config.array_size),
-        math.floor(max(read, written) / BEAT_BYTES),
+        math.floor(sum(products for products, *_ in parts)),
+        math.floor(sum(vectors for _, vectors, _ in parts)),
+        math.floor(max(read, written)),
+    )
+
+
+def sum_of_layer_bounds(graph: Graph, config: Config) -> int:
+    """Return cycles of a network whose layers run one after the other, each at its bound.
+
+    The bound of a layer is the largest of its multipliers, its vector path and its weights;
+    activations stay on chip. Layers that overlap can take less.
+    """
+    needed = _needed(graph)
+    return START + math.floor(sum(max(_parts(node, graph, needed, config)) for node in graph.nodes))
+
+
+def _parts(
+    node: Node, graph: Graph, needed: Mapping[str, float], config: Config
+) -> tuple[float, float, float]:
+    """Return cycles of the multipliers, of the vector path, and to read the weights."""
+    share, n = needed.get(node.outputs[0], 0.0), config.array_size
+    weights = (name for name in node.inputs if name and name not in needed)
+    read = sum(_bytes(graph, name) for name in weights) if node.op in _WEIGHTED else 0
+    return (
+        share * _products(node, graph, n) / n**2,
+        share * _VECTORS.get(node.op, _no_vectors)(node, graph) / n,
+        read / BEAT_BYTES,
     )
 
 
@@ -138,7 +152,7 @@ def _elements(graph: Graph, name: str) -> int:
     return math.prod(graph.tensors[name].shape)
 
 
-def _bytes(graph: Graph, node: Node, name: str) -> int:
+def _bytes(graph: Graph, name: str) -> int:
     tensor = graph.tensors[name]
     width = 4 if tensor.dtype == "int32" else 1
     return _elements(graph, name) * width

@@ -1,19 +1,15 @@
 """Single operators at shapes of published networks: cycles beside the bound of each."""
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Protocol
 
 from tpulite.bench.bounds import Bound, bound_of
+from tpulite.bench.file_cycles import measure_file
 from tpulite.configs import named_config
-from tpulite.frontend.files import load_graph
-from tpulite.golden.timing import predict_cycles
 from tpulite.needs import require_package
-from tpulite.runtime.model import Model
 
 __all__ = ["OperatorRecord", "find_operators", "measure_operator"]
 
@@ -117,19 +113,14 @@ def find_operators(patterns: Sequence[str], *, quick: bool) -> Iterator[Operator
 def measure_operator(machine: str, case: OperatorCase) -> OperatorRecord:
     """Compile a case as a user's file is compiled by default."""
     config = named_config(machine)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "case.tflite"
-        path.write_bytes(case.build())
-        bound = bound_of(load_graph(path), config)
-        model = Model.load(path, config=config)
-        programs = model.programs
-    host = {x.operator for x in model.summary() if x.where == "host"}
+    file = measure_file(case.build(), config)
+    bound = bound_of(file.graph, config)
     return OperatorRecord(
         machine,
         *case.key,
-        sum(predict_cycles(program.commands, config) for program in programs),
+        file.cycles,
         bound.multipliers,
         bound.vectors,
         bound.dram,
-        " ".join(sorted(host)),
+        file.host,
     )

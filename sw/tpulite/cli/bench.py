@@ -18,10 +18,13 @@ from tpulite.bench import (
     Ablation,
     Compilation,
     ModelDevice,
+    NetworkRecord,
     OperatorRecord,
     Record,
+    find_networks,
     find_operators,
     find_workload,
+    measure_network,
     measure_operator,
     parse_workload,
     run_ablation,
@@ -33,11 +36,12 @@ from tpulite.cli.bench_tables import (
     bench_table,
     compile_table,
     goal_table,
+    network_table,
     operator_table,
     peer_table,
 )
 from tpulite.cli.common import config_option, json_option, progress_bar, save_json
-from tpulite.cli.help import command, option
+from tpulite.cli.help import Topic, command, option
 from tpulite.configs import named_config
 from tpulite.runtime.device import Device, open_device
 
@@ -49,17 +53,38 @@ _WIDTH = 134
 """Columns of the tables where they do not go to a terminal."""
 
 
-@command()
+@command(first=("--quick", "--operators", "--published", "--device", "--config", "--json"))
 @click.argument("names", nargs=-1)
 @option("--quick", is_flag=True, help="Skip workloads that take minutes.")
-@option("--ablation", is_flag=True, help="Turn off one compiler mechanism at a time.")
-@option("--resident", is_flag=True, help="Keep weights on chip, and measure runs after the first.")
+@option(
+    "--ablation",
+    group=Topic.COMPILER,
+    is_flag=True,
+    help="Turn off one compiler mechanism at a time.",
+)
+@option(
+    "--resident",
+    group=Topic.MACHINE,
+    is_flag=True,
+    help="Keep weights on chip, and measure runs after the first.",
+)
 @option(
     "--operators",
     is_flag=True,
     help="Measure single operators; names are patterns, and --quick takes the smallest shapes.",
 )
-@option("--compile", "compiling", is_flag=True, help="Measure compile times.")
+@option(
+    "--published",
+    is_flag=True,
+    help="Measure published networks with drawn weights; names are patterns, --quick small ones.",
+)
+@option(
+    "--compile",
+    "compiling",
+    group=Topic.COMPILER,
+    is_flag=True,
+    help="Measure compile times.",
+)
 @json_option
 @option(
     "--device",
@@ -74,31 +99,36 @@ def bench(  # noqa: PLR0913 - options of the command
     ablation: bool,
     resident: bool,
     operators: bool,
+    published: bool,
     compiling: bool,
     json_path: Path | None,
     device: str,
     config_name: str,
 ) -> None:
     """Run workloads (default: all), and compare them with targets and other accelerators."""
-    if ablation and compiling:
-        raise ValueError("--ablation and --compile cannot be used together")
-    if resident and (ablation or compiling):
-        raise ValueError("--resident cannot be used with --ablation or --compile")
-    if operators and (ablation or compiling or resident):
-        raise ValueError("--operators cannot be used with --ablation, --compile or --resident")
-    if quick and names and not operators:
+    modes = {
+        "--ablation": ablation,
+        "--resident": resident,
+        "--operators": operators,
+        "--published": published,
+        "--compile": compiling,
+    }
+    chosen = [name for name, on in modes.items() if on]
+    if len(chosen) > 1:
+        raise ValueError(f"{chosen[1]} cannot be used with {chosen[0]}")
+    if quick and names and not (operators or published):
         raise ValueError("--quick cannot be used with names of workloads")
     source = click.get_current_context().get_parameter_source("device")
-    if (compiling or operators) and source is ParameterSource.COMMANDLINE:
-        raise ValueError(
-            f"--device cannot be used with --{'compile' if compiling else 'operators'}"
-        )
+    if (compiling or operators or published) and source is ParameterSource.COMMANDLINE:
+        raise ValueError(f"--device cannot be used with {chosen[0]}")
     config = named_config(config_name)
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH)
     if operators:
         _measure_operators(console, names, quick, config_name, json_path)
+    elif published:
+        _measure_networks(console, names, quick, config_name, json_path)
     elif compiling:
         _compile(console, _choose(names, COMPILED, quick), config, json_path)
     elif ablation:
@@ -185,6 +215,23 @@ def _measure_operators(
                 progress.advance(task)
     finally:
         _print(console, operator_table(records))
+    save_json(json_path, [record.as_dict() for record in records])
+
+
+def _measure_networks(
+    console: Console, patterns: Sequence[str], quick: bool, machine: str, json_path: Path | None
+) -> None:
+    networks = find_networks(patterns, quick=quick)
+    records: list[NetworkRecord] = []
+    try:
+        with progress_bar() as progress:
+            task = progress.add_task("", total=len(networks))
+            for name in networks:
+                progress.update(task, description=name)
+                records.append(measure_network(machine, name))
+                progress.advance(task)
+    finally:
+        _print(console, network_table(records))
     save_json(json_path, [record.as_dict() for record in records])
 
 

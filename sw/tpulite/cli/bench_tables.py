@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from tpulite.bench import Ablation, Compilation, OperatorRecord, Record
+from tpulite.bench import Ablation, Compilation, NetworkRecord, OperatorRecord, Record
 from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "bench_table",
     "compile_table",
     "goal_table",
+    "network_table",
     "operator_table",
     "peer_table",
 ]
@@ -150,6 +151,27 @@ def operator_table(records: Sequence[OperatorRecord]) -> Table:
             f"{record.multipliers:,}",
             f"{record.vectors:,}",
             f"{record.dram:,}",
+            record.host,
+        )
+    return table
+
+
+def network_table(records: Sequence[NetworkRecord]) -> Table:
+    """Return cycles of published networks beside the bounds of their layers."""
+    table = _table(
+        "network",
+        ("MACs", "cycles", "layers", "ratio", "bound", "on the CPU"),
+        caption="layers: cycles if they ran one after the other, each at its bound; "
+        "bound: if all of them overlapped",
+    )
+    for record in records:
+        table.add_row(
+            record.network,
+            f"{record.macs:,}",
+            f"{record.cycles:,}",
+            f"{record.layers:,}",
+            f"{record.ratio:.2f}",
+            f"{record.bound:,}",
             record.host,
         )
     return table

@@ -1,0 +1,1 @@
+"""Networks as their papers describe them, with drawn weights, as int8 files of TFLite."""
