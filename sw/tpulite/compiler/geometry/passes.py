@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+import numpy as np
+
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.axis import (
@@ -44,6 +46,11 @@ class Pass:
     def tiles(self) -> int:
         """Weight tiles."""
         return len(self.rows) * len(self.columns) * len(self.blocks)
+
+    def of(self, weights: np.ndarray) -> np.ndarray:
+        """Return its part of the weight tiles [channel blocks, kh, kw, ...] of an n-block."""
+        some = (slice(each.start, each.stop) for each in (self.blocks, self.rows, self.columns))
+        return weights[tuple(some)]
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.conv.weights import Drained
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.window import read_window
 from tpulite.compiler.ops import Op, Region
-from tpulite.compiler.place.constants import Constant, channel_records
-from tpulite.compiler.place.requantizations import folded_bias
+from tpulite.compiler.place.constants import Constant
 from tpulite.compiler.place.views import View
+from tpulite.compiler.place.weights import filter_tiles, layer_records
 from tpulite.compiler.plan.depthwise_plan import DepthwisePlan
 from tpulite.compiler.plan.depthwise_rows import DepthwisePhase, DepthwiseRows
 from tpulite.graph.layers import Depthwise
@@ -31,12 +30,9 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
 
     def __init__(self, layer: Depthwise, context: LayerContext, plan: DepthwiseRows) -> None:
         super().__init__(layer, context, plan)
-        sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1))
-        requantization = layer.requantization
-        bias = np.broadcast_to(requantization.bias, len(sums))
-        bias = folded_bias(bias, sums, layer.input_zero_point)
-        form, blocks = channel_records(requantization, bias, self._config)
-        self._drained = Drained(form, tuple(context.constant("records", rows) for rows in blocks))
+        self._form, blocks = layer_records(layer, self._config)
+        self._records = [context.constant("records", rows) for rows in blocks]
+        self._tiles: dict[tuple[object, ...], np.ndarray] = {}
         self._weights: dict[tuple[object, ...], Constant] = {}
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
@@ -88,11 +84,14 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         passes = list(product(*plan.kernel))
         at_once = config.lanes == config.array_size
         dy, dx = self._plan.period
-        drain: dict[str, int] = self._drained.fields() | {
+        assert self._form is not None
+        drain: dict[str, int] = {
+            "drain": Drain.REQUANTIZE,
+            "record_form": self._form,
             "out_pitch": dy * out.pitch,
             "out_step": dx,
         }
-        record, record_loads = self._drained.records[block].use()
+        record, record_loads = self._records[block].use()
         out_row = out.at(region[0].start * dy + first[0], region[1].start * dx + first[1], block)
         targets: dict[str, Region] = {"record_row": record, "out_row": out_row}
         common = {
@@ -167,23 +166,18 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         block: int,
     ) -> Constant:
         """Return the weight tile of a pass."""
-        layer, size = self._layer, self._config.array_size
+        size = self._config.array_size
         i, o = (1, 0) if plan.inner == Axis.X else (0, 1)
         kernel = len(taps[o]), len(taps[i])
         dilation = (self._plan.y, self._plan.x)[i].dilation
         axis = len(region[i]), self._plan.step[i], dilation
         way = interleave(plan.inner, *axis, kernel, self._config)
         rows = tuple(way.row(*tap) for tap in product(*map(range, kernel)))
-        key = (plan.inner, rows, taps, block)
+        part = plan.inner, rows, taps
+        key = *part, block
+        if part not in self._tiles:
+            self._tiles[part] = filter_tiles(self._layer, taps, plan.inner, way, size)
         if key not in self._weights:
-            channels = slice(block * size, (block + 1) * size)
-            weight = layer.weight[taps[0].start : taps[0].stop, taps[1].start : taps[1].stop]
-            weight = weight[:, :, channels]
-            if plan.inner == Axis.Y:
-                weight = weight.transpose(1, 0, 2)
-            tile = np.full((size, size), layer.weight_zero_point, np.int8)
-            for row, tap in zip(rows, product(*map(range, kernel)), strict=True):
-                tile[row, : weight.shape[2]] = weight[tap]
-            bank = self._config.ub_banks // 2
+            tile, bank = self._tiles[part][block], self._config.ub_banks // 2
             self._weights[key] = self._context.constant("weights", tile, bank=bank)
         return self._weights[key]

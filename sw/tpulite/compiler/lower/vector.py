@@ -5,19 +5,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-import numpy as np
-
-from tpulite.arch import isa
-from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import VectorOp
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
-from tpulite.compiler.place.constants import Constant, channel_records, common_record, pad_to_rows
+from tpulite.compiler.place.constants import Constant, operand_records
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
+from tpulite.compiler.place.weights import layer_records
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Affine, Elementwise, Lut
@@ -155,21 +152,8 @@ class ElementwiseLowering(_Uniform[Elementwise]):
 
     def __init__(self, layer: Elementwise, context: LayerContext, plan: RowsPlan) -> None:
         super().__init__(layer, context, plan)
-        (a_zero, b_zero), (a_multiplier, b_multiplier) = layer.zero_points, layer.multipliers
-        operands = isa.OPERANDS.pack(
-            a_zero_point=a_zero,
-            b_zero_point=b_zero,
-            a_multiplier=a_multiplier,
-            a_shift=layer.shifts[0],
-            b_multiplier=b_multiplier,
-            b_shift=layer.shifts[1],
-            scaling=layer.scaling,
-        )
-        rows = (
-            pad_to_rows(operands.to_bytes(RECORD_BYTES, "little"), self._config),
-            common_record(layer.requantization, self._config),
-        )
-        self._parameters = context.constant("parameters", np.concatenate(rows))
+        parameters = operand_records(layer, self._config)
+        self._parameters = context.constant("parameters", parameters)
         self._operation = VectorOp[layer.op.upper()]
         b, target = self._sources[1], self._target
         self._broadcast = (b.height, b.width) != (target.height, target.width)
@@ -189,9 +173,7 @@ class AffineLowering(_Pointwise[Affine]):
 
     def __init__(self, layer: Affine, context: LayerContext, plan: RowsPlan) -> None:
         super().__init__(layer, context, plan)
-        gain, requantization = layer.gain, layer.requantization
-        bias = np.broadcast_to(requantization.bias, len(gain)).astype(np.int64)
-        _, blocks = channel_records(requantization, bias, self._config, gain=gain)
+        _, blocks = layer_records(layer, self._config)
         self._records = [context.constant("records", rows) for rows in blocks]
 
     def _constants(self, blocks: range) -> Sequence[Constant]:

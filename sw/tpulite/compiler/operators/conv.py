@@ -13,13 +13,15 @@ from tpulite.compiler.geometry.axis import (
     LARGEST_PAD,
     LARGEST_STRIDE,
 )
+from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.operators.conv_commands import conv_steps
 from tpulite.compiler.operators.conv_table import ConvWork
-from tpulite.compiler.operators.conv_weights import pack_conv, pack_records
 from tpulite.compiler.operators.operator import Constants, Operator, Task
 from tpulite.compiler.operators.shapes import Shape, ShapeRange
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, even_cut
+from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights
+from tpulite.compiler.plan.chunks import MOST_BLOCKS
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import Slots, conv_strategies, slab_rows
@@ -88,16 +90,23 @@ class Convolution(Operator):
         ):
             if value > limit:
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
+        if channels > MOST_BLOCKS * config.array_size:
+            raise ValueError(
+                f"{layer.title} must have at most {MOST_BLOCKS * config.array_size} channels, "
+                f"not {channels}"
+            )
+        if layer.requantization is None and layer.input_zero_point:
+            raise ValueError(
+                f"{layer.title}: raw sums of any shape need input_zero_point 0, "
+                f"not {layer.input_zero_point}"
+            )
         self._y, self._x = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
         self._dense = self._packed_rows(shapes) if packed_rows else None
         weight, x = layer.weight, self._x
         if self._dense is not None:
-            flat = weight.reshape(kh, kw * channels, -1)
-            pad = ((0, 0), (0, -kw * channels % config.array_size), (0, 0))
-            flat = np.pad(flat, pad, constant_values=layer.weight_zero_point)
-            weight = flat.reshape(kh, -1, config.array_size, flat.shape[2])
+            weight = packed_row_weights(layer, config.array_size, transposed=False)
             x = Axis(weight.shape[1], 1, 1, 0, 0)
-        form, records = pack_records(layer, config)
+        form, records = layer_records(layer, config)
         blocks, n_blocks = (ceil_div(count, config.array_size) for count in weight.shape[2:])
         self.flat = self._dense is None and (kh, kw, *layer.stride, *layer.padding) == (
             1,
@@ -117,9 +126,10 @@ class Convolution(Operator):
             blocks=blocks,
             runs=((range(blocks),),) * n_blocks,
             form=form,
-            record_rows=len(records[0]) // config.row_bytes,
+            record_rows=len(records[0]) if records else 0,
         )
-        self.constants = pack_conv(layer, weight, records, self.facts)
+        tiles = tile_weights(weight, config.array_size, layer.weight_zero_point)
+        self.constants = _constants(tiles, records, self.facts.block_passes[0])
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         geometry = (weight.shape, self._y, self._x, layer.dilation, self._dense)
         self.key: Hashable | None = (Conv, geometry, form, self.weight_rows)
@@ -221,3 +231,19 @@ class Convolution(Operator):
             extents = operator._extents(shape.batch, shape.height, shape.width)
             works.append(ConvWork(operator.facts, extents, task.strategy, task.site))
         return conv_steps(works)
+
+
+def _constants(tiles: np.ndarray, records: list[np.ndarray], passes: Sequence[Pass]) -> bytes:
+    """Return weights by n-block and unit of a channel block, and records behind each n-block.
+
+    Larger units are some of them, one after the other.
+    """
+    n_blocks, blocks = tiles.shape[:2]
+    parts = [
+        tiles[:, :, part.rows.start : part.rows.stop, part.columns.start : part.columns.stop]
+        for part in passes
+        if part.blocks.start == 0
+    ]
+    units = np.concatenate([part.reshape(n_blocks, blocks, -1) for part in parts], axis=2)
+    behind = [each.tobytes() for each in records] or [b""] * n_blocks
+    return b"".join(unit.tobytes() + rows for unit, rows in zip(units, behind, strict=True))

@@ -8,9 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL
-from tpulite.compiler.place.constants import channel_records
-from tpulite.compiler.place.requantizations import folded_bias
-from tpulite.compiler.plan.closed_forms import ceil_div
+from tpulite.compiler.place.weights import filter_tiles, layer_records
 from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern, Taps
 from tpulite.compiler.plan.depthwise_plan import (
     delayed_ways,
@@ -24,11 +22,8 @@ __all__ = ["pack_depthwise"]
 
 def pack_depthwise(layer: Depthwise, config: Config) -> DepthwiseWeights:
     """Pack weights and records of all channel blocks."""
-    size, channels = config.array_size, layer.weight.shape[2]
-    sums = (layer.weight.astype(np.int64) - layer.weight_zero_point).sum(axis=(0, 1))
-    bias = np.broadcast_to(layer.requantization.bias, channels)
-    bias = folded_bias(bias, sums, layer.input_zero_point)
-    form, records = channel_records(layer.requantization, bias, config)
+    size, (form, records) = config.array_size, layer_records(layer, config)
+    assert form is not None
     parts = [b"".join(block.tobytes() for block in records)]
     offset = len(parts[0])
     patterns = []
@@ -59,25 +54,13 @@ def _pattern(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Patt
 
 def _tiles(layer: Depthwise, pattern: Pattern, config: Config) -> bytes:
     """Return the tiles [block, number of outputs, part, row, channel] of a pattern."""
-    weight, taps, size = layer.weight, pattern.taps, config.array_size
-    channels = weight.shape[2]
     stride = layer.stride[1 if pattern.inner == Axis.X else 0]
-    blocks = ceil_div(channels, size)
-    shape = (pattern.numbers, len(taps), size, blocks * size)
-    tiles = np.full(shape, layer.weight_zero_point, np.int8)
-    if pattern.inner == Axis.Y:
-        weight = weight.transpose(1, 0, 2)
+    tiles = []
     for number in range(pattern.numbers):
         outputs = pattern.many if number == pattern.few else number + 1
-        for kernel_part in range(len(taps)):
-            outer = taps.row[kernel_part], taps.rows[kernel_part]
-            inner = taps.column[kernel_part], taps.columns[kernel_part]
-            if pattern.inner == Axis.Y:
-                outer, inner = inner, outer
-            kernel = int(outer[1]), int(inner[1])
+        for row, rows, column, columns in pattern.taps.table.T.tolist():
+            kernel = (columns, rows) if pattern.inner == Axis.Y else (rows, columns)
             way = interleave(pattern.inner, outputs, stride, 1, kernel, config)
-            for a, b in product(*map(range, kernel)):
-                tap = weight[outer[0] + a, inner[0] + b]
-                tiles[number, kernel_part, way.row(a, b), :channels] = tap
-    parts = tiles.reshape(*shape[:3], blocks, size).transpose(3, 0, 1, 2, 4)
-    return np.ascontiguousarray(parts).tobytes()
+            taps = range(row, row + rows), range(column, column + columns)
+            tiles.append(filter_tiles(layer, taps, pattern.inner, way, config.array_size))
+    return np.stack(tiles, axis=1).tobytes()

@@ -23,7 +23,8 @@ from tpulite.compiler.operators.steps import (
 from tpulite.compiler.operators.tiling import Buffers, Tiling, block_cut, even_cut
 from tpulite.compiler.operators.transfer import DramTensor, load_constants
 from tpulite.compiler.operators.words import Batch, Origin, commands
-from tpulite.compiler.place.constants import channel_records, common_record, pad_to_rows
+from tpulite.compiler.place.constants import operand_records
+from tpulite.compiler.place.weights import layer_records
 from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts, pointwise_plans
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -77,7 +78,7 @@ class Pointwise(Operator):
             case Affine():
                 self.parameters, self.spare = _affine_constants(layer, config)
             case Elementwise():
-                self.parameters = _elementwise_constants(layer, config)
+                self.parameters = operand_records(layer, config).tobytes()
             case Lut():
                 self.parameters = layer.table.tobytes()
         shapes = [layers.activations[name].shape for name in layer.inputs]
@@ -306,24 +307,8 @@ def _each(value: int | np.ndarray, tile: np.ndarray) -> int | np.ndarray:
 
 def _affine_constants(layer: Affine, config: Config) -> tuple[bytes, bytes]:
     """Return the records of all channels, and one that computes zeros."""
-    size = len(layer.gain)
-    bias = np.broadcast_to(layer.requantization.bias, size).astype(np.int64)
-    _, blocks = channel_records(layer.requantization, bias, config, gain=layer.gain)
-    data = b"".join(block.tobytes() for block in blocks)[: RECORD_BYTES * size]
+    _, blocks = layer_records(layer, config)
+    data = b"".join(block.tobytes() for block in blocks)[: RECORD_BYTES * len(layer.gain)]
     record = isa.RECORD.unpack(int.from_bytes(data[:RECORD_BYTES], "little"))
     spare = dict.fromkeys(record, 0) | {"rounding": record["rounding"]}
     return data, isa.RECORD.pack(**spare).to_bytes(RECORD_BYTES, "little")
-
-
-def _elementwise_constants(layer: Elementwise, config: Config) -> bytes:
-    operands = isa.OPERANDS.pack(
-        a_zero_point=layer.zero_points[0],
-        b_zero_point=layer.zero_points[1],
-        a_multiplier=layer.multipliers[0],
-        b_multiplier=layer.multipliers[1],
-        a_shift=layer.shifts[0],
-        b_shift=layer.shifts[1],
-        scaling=layer.scaling,
-    )
-    rows = pad_to_rows(operands.to_bytes(RECORD_BYTES, "little"), config)
-    return rows.tobytes() + common_record(layer.requantization, config).tobytes()

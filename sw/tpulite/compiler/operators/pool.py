@@ -15,7 +15,7 @@ from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut, even_cut
 from tpulite.compiler.place.constants import common_record
-from tpulite.compiler.place.requantizations import average_requantization
+from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.pool import PoolFacts, pool_rows, pool_strategies
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
@@ -152,8 +152,6 @@ class Pooling(Operator):
     def record(self, count: int) -> bytes:
         """Return the record of windows of ``count`` vectors."""
         if count not in self._records:
-            layer, requantization = self.layer, self.layer.requantization
-            if requantization is None:
-                requantization = average_requantization(count, layer.low, layer.high, layer.offset)
+            requantization = pool_requantization(self.layer, count)
             self._records[count] = common_record(requantization, self._config).tobytes()
         return self._records[count]

@@ -12,10 +12,18 @@ from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.configs import machines_with
-from tpulite.graph.layers import Requantization
+from tpulite.graph.layers import Elementwise, Requantization
 from tpulite.layout import pack_record_columns
 
-__all__ = ["Constant", "ConstantPool", "Pins", "channel_records", "common_record", "pad_to_rows"]
+__all__ = [
+    "Constant",
+    "ConstantPool",
+    "Pins",
+    "channel_records",
+    "common_record",
+    "operand_records",
+    "pad_to_rows",
+]
 
 
 T = TypeVar("T")
@@ -215,6 +223,22 @@ def common_record(requantization: Requantization, config: Config) -> np.ndarray:
     record |= {name: getattr(requantization, name) for name in ("zero_point", "low", "high")}
     word = isa.RECORD.pack(**record, gain=0)
     return pad_to_rows(word.to_bytes(RECORD_BYTES, "little"), config)
+
+
+def operand_records(layer: Elementwise, config: Config) -> np.ndarray:
+    """Return the rows of how operands are scaled, and of the record behind them."""
+    (a_zero, b_zero), (a_multiplier, b_multiplier) = layer.zero_points, layer.multipliers
+    operands = isa.OPERANDS.pack(
+        a_zero_point=a_zero,
+        b_zero_point=b_zero,
+        a_multiplier=a_multiplier,
+        a_shift=layer.shifts[0],
+        b_multiplier=b_multiplier,
+        b_shift=layer.shifts[1],
+        scaling=layer.scaling,
+    )
+    rows = pad_to_rows(operands.to_bytes(RECORD_BYTES, "little"), config)
+    return np.concatenate([rows, common_record(layer.requantization, config)])
 
 
 def pad_to_rows(data: bytes, config: Config) -> np.ndarray:

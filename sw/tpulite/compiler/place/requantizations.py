@@ -1,11 +1,18 @@
-"""How sums become outputs: biases and factors that follow from the layer."""
+"""How sums of a window become outputs."""
 
 import numpy as np
 
 from tpulite.arch.numerics import Rounding
-from tpulite.graph.layers import Requantization
+from tpulite.graph.layers import Pool, Requantization
 
-__all__ = ["average_requantization", "folded_bias"]
+__all__ = ["average_requantization", "pool_requantization"]
+
+
+def pool_requantization(layer: Pool, count: int) -> Requantization:
+    """Return how a sum of ``count`` numbers becomes an output of a layer."""
+    if layer.requantization is not None:
+        return layer.requantization
+    return average_requantization(count, layer.low, layer.high, layer.offset)
 
 
 def average_requantization(count: int, low: int, high: int, offset: int = 0) -> Requantization:
@@ -41,8 +48,3 @@ def average_requantization(count: int, low: int, high: int, offset: int = 0) -> 
         low=low,
         high=high,
     )
-
-
-def folded_bias(bias: np.ndarray, sums: np.ndarray, zero_point: int) -> np.ndarray:
-    """Return biases less what the zero point of the input contributes, wrapped to int32."""
-    return (bias.astype(np.int64) - zero_point * sums).astype(np.int32)

@@ -7,12 +7,12 @@ from tpulite.compiler.geometry.axis import Axis1D, needed_rows
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, axis_limits
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
-from tpulite.compiler.lower.conv.weights import pack_kernel, pack_records
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op, Region, Side
 from tpulite.compiler.place.held import Held
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
+from tpulite.compiler.place.weights import layer_records, tile_weights
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.graph.layers import Conv
@@ -32,10 +32,10 @@ class ChunkedLowering(Lowering[Conv, ConvPlan]):
         self._source, self._target = _stores(layer, self._source, self._target)
         self._extents = _extents(layer, self._source, self._target)
         config, pool = self._config, context.pool
-        _, records = pool.packed((layer.name, "records"), lambda: pack_records(layer, config))
+        _, records = pool.packed((layer.name, "records"), lambda: layer_records(layer, config))
         facts = conv_facts(layer, self._source.placed, self._target.placed, config)
         self._commands = ConvCommands(layer, context, self._source, facts)
-        weights = pool.packed((layer.name, "weights"), lambda: pack_kernel(layer, config))
+        weights = pool.packed((layer.name, "weights"), lambda: _weights(layer, config))
         self._weights = self._held(
             "weights", weights, self._extents.taps * config.array_size, config.ub_banks // 2
         )
@@ -195,3 +195,8 @@ def _extents(layer: Conv, source: Store, target: Store) -> ConvExtents:
         n_blocks=target.blocks,
         grain=max(target.grain, source.grain),
     )
+
+
+def _weights(layer: Conv, config: Config) -> bytes:
+    """Return all weights by n-block and channel block, the whole kernel of each."""
+    return tile_weights(layer.weight, config.array_size, layer.weight_zero_point).tobytes()

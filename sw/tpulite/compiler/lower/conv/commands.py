@@ -7,11 +7,12 @@ from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import LARGEST_STRIDE, Axis1D
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.conv.weights import pack_offsets
+from tpulite.compiler.lower.conv.offset import Offset
 from tpulite.compiler.lower.window import read_row, read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
+from tpulite.compiler.place.weights import weight_sums
 from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.graph.layers import Conv
 
@@ -42,7 +43,11 @@ class ConvCommands:
         self._layer, self._context, self._size = layer, context, context.config.array_size
         self._facts = facts
         self.y, self.x = facts.y.at(source.height), facts.x.at(source.width)
-        self._offsets = pack_offsets(layer, context)
+        self._offsets: list[Offset] = []
+        if layer.requantization is None and layer.input_zero_point:
+            offsets, size = -layer.input_zero_point * weight_sums(layer), self._size
+            blocks = range(0, len(offsets), size)
+            self._offsets = [Offset(offsets[n : n + size], context) for n in blocks]
         form = facts.form
         self._step, self._drain = RAW_ROWS, {"drain": Drain.RAW}
         if form is not None:

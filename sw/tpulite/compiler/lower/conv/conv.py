@@ -7,10 +7,10 @@ from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.geometry.cut import SMALLEST_PART, halves
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
-from tpulite.compiler.lower.conv.weights import pack_passes, pack_records, packed_row_weights
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.views import View
+from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights
 from tpulite.compiler.plan.space import Made
 from tpulite.compiler.plan.strips import StripPlan
 from tpulite.graph.layers import Conv
@@ -30,17 +30,20 @@ class ConvLowering(Lowering[Conv, StripPlan]):
 
     def __init__(self, layer: Conv, context: LayerContext, plan: StripPlan) -> None:
         super().__init__(layer, context, plan)
-        weight, packed = layer.weight, self._source.placed.packed
+        weight, packed, size = layer.weight, self._source.placed.packed, self._config.array_size
         if packed is not None:
-            size = self._config.array_size
             weight = packed_row_weights(layer, size, transposed=packed.transposed)
+        tiles, bank = (
+            tile_weights(weight, size, layer.weight_zero_point),
+            self._config.ub_banks // 2,
+        )
         self._commands = ConvCommands(layer, context, self._source, plan.facts)
         self._y = self._commands.y
         self._weights = [
-            pack_passes(weight, n, passes, layer.weight_zero_point, context)
+            [context.constant("weights", part.of(tiles[n]), bank=bank) for part in passes]
             for n, passes in enumerate(plan.passes)
         ]
-        _, records = pack_records(layer, self._config)
+        _, records = layer_records(layer, self._config)
         self._records = [context.constant("records", rows) for rows in records]
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102

@@ -11,11 +11,11 @@ from tpulite.compiler.lower.pool.sums import WindowSums
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
-from tpulite.compiler.place.requantizations import average_requantization
+from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.pool_windows import Run, find_runs
-from tpulite.graph.layers import Pool, Requantization
+from tpulite.graph.layers import Pool
 
 __all__ = ["PoolLowering"]
 
@@ -44,7 +44,7 @@ class PoolLowering(Lowering[Pool, PoolPlan]):
             return None
         if layer.op == "max":
             return WindowMaxima(self._source, input_tiles, context, layer.low, layer.high)
-        return WindowSums(self._source, input_tiles, context, self._requantization)
+        return WindowSums(self._source, input_tiles, context, layer)
 
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:
         """Yield the commands.
@@ -132,13 +132,6 @@ class PoolLowering(Lowering[Pool, PoolPlan]):
         if self._layer.op == "sum":
             count = 0
         if count not in self._records:
-            rows = common_record(self._requantization(count), self._context.config)
+            rows = common_record(pool_requantization(self._layer, count), self._context.config)
             self._records[count] = self._context.constant("record", rows)
         return self._records[count]
-
-    def _requantization(self, count: int) -> Requantization:
-        """Return how a sum of so many numbers becomes the result."""
-        layer = self._layer
-        if layer.requantization is not None:
-            return layer.requantization
-        return average_requantization(count, layer.low, layer.high, layer.offset)

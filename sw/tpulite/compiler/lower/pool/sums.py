@@ -5,7 +5,7 @@ image takes the place of the weights, and what is streamed is constant: for each
 that is 1 where a position lies in its window. Products of all input tiles add up in int32, exactly.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +15,12 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.pool.windows import InputTile, read_input_tile
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, channel_records
+from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_rows import lines_at_once, sums_of_row
 from tpulite.compiler.plan.pool_windows import InputTiles, Run
-from tpulite.graph.layers import Requantization
+from tpulite.graph.layers import Pool
 
 __all__ = ["WindowSums"]
 
@@ -44,8 +45,8 @@ class WindowSums:
         How windows are read.
     context : LayerContext
         The layer.
-    requantization : callable
-        Returns how the sum of so many positions is requantized.
+    layer : Pool
+        How sums are requantized.
     """
 
     def __init__(
@@ -53,10 +54,10 @@ class WindowSums:
         source: Store,
         input_tiles: InputTiles,
         context: LayerContext,
-        requantization: Callable[[int], Requantization],
+        layer: Pool,
     ) -> None:
         self._source, self._input_tiles = source, input_tiles
-        self._context, self._requantization = context, requantization
+        self._context, self._layer = context, layer
         self._size = context.config.array_size
         self._masks: dict[tuple[int, ...], Constant] = {}
         self._records: dict[int, tuple[RecordForm, Constant]] = {}
@@ -164,7 +165,7 @@ class WindowSums:
 
     def _record(self, count: int) -> tuple[RecordForm, Constant]:
         if count not in self._records:
-            requantization = self._requantization(count)
+            requantization = pool_requantization(self._layer, count)
             bias = np.broadcast_to(requantization.bias, self._size).astype(np.int64)
             form, (rows,) = channel_records(requantization, bias, self._context.config)
             self._records[count] = form, self._context.constant("record", rows)
