@@ -94,7 +94,7 @@ class _Writer:
     def _product(self, layer: Conv | Depthwise) -> Iterator[Node]:
         requantization = layer.requantization
         assert requantization is not None
-        relu = requantization.low == 0
+        relu = bool(np.all(requantization.low == 0))
         source, padding = layer.inputs[0], layer.padding
         if layer.stride == (2, 2):
             if any(pads := _same(layer.weight.shape[0])):

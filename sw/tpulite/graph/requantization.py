@@ -1,6 +1,7 @@
 """How int32 sums become int8 activations, for all channels of a layer."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,8 +28,10 @@ class Requantization:
         Added to the sum, wrapping.
     rounding : Rounding or ndarray of int64, [C]
         How to round: all channels alike, or each in its own way.
-    zero_point, low, high : int
-        Added after scaling; clamp.
+    zero_point : int
+        Added after scaling.
+    low, high : int or ndarray of int64, [C]
+        Clamp: of all channels alike, or of each.
 
     Raises
     ------
@@ -41,8 +44,8 @@ class Requantization:
     bias: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
     rounding: Rounding | np.ndarray = Rounding.TFLITE
     zero_point: int = 0
-    low: int = INT8[0]
-    high: int = INT8[-1]
+    low: int | np.ndarray = INT8[0]
+    high: int | np.ndarray = INT8[-1]
 
     def __post_init__(self) -> None:
         check_array("Requantization", "bias", self.bias, "int32", 1)
@@ -55,6 +58,12 @@ class Requantization:
                         f"Requantization: {name} must be {allowed[0]}..{allowed[-1]}, not {value}"
                     )
         lengths = {len(self.multiplier), len(self.shift), len(self.bias)}
+        for name in ("low", "high"):
+            if isinstance(bounds := getattr(self, name), np.ndarray):
+                check_array("Requantization", name, bounds, "int64", 1)
+                lengths.add(len(bounds))
+            ends = {f"least {name}": int(np.min(bounds)), f"most {name}": int(np.max(bounds))}
+            check_int8("Requantization", **ends)
         if isinstance(self.rounding, np.ndarray):
             check_array("Requantization", "rounding", self.rounding, "int64", 1)
             lengths.add(len(self.rounding))
@@ -62,20 +71,22 @@ class Requantization:
             raise ValueError(f"Requantization: rounding must be a rule, not {self.rounding}")
         if len(lengths - {1}) > 1:
             raise ValueError(f"Requantization: arrays must have one length, not {sorted(lengths)}")
-        check_int8("Requantization", zero_point=self.zero_point, low=self.low, high=self.high)
-        if self.low > self.high:
+        check_int8("Requantization", zero_point=self.zero_point)
+        if np.any(self.low > self.high):
             raise ValueError(f"Requantization: low {self.low} must not be above high {self.high}")
 
     @property
     def channels(self) -> int:
         """Channels that the arrays speak of; 1 fits any number."""
         each = 1 if isinstance(self.rounding, Rounding) else len(self.rounding)
-        return max(len(self.multiplier), len(self.shift), len(self.bias), each)
+        bounds = np.size(self.low), np.size(self.high)
+        return max(len(self.multiplier), len(self.shift), len(self.bias), each, *bounds)
 
     @property
     def uniform(self) -> bool:
-        """Whether all channels have the same multiplier, shift and rounding."""
-        arrays = (self.multiplier, self.shift, np.atleast_1d(self.rounding))
+        """Whether all channels have the same multiplier, shift, rounding and clamp."""
+        others = map(np.atleast_1d, (self.rounding, self.low, self.high))
+        arrays = (self.multiplier, self.shift, *others)
         return all((array == array[0]).all() for array in arrays)
 
     @property
@@ -86,16 +97,17 @@ class Requantization:
     def of(self, channels: np.ndarray) -> "Requantization":
         """Return how some channels are requantized: a mask, or indices."""
 
-        def select(array: np.ndarray) -> np.ndarray:
-            return array[channels] if len(array) > 1 else array
+        def select(array: Any) -> Any:
+            return array[channels] if np.size(array) > 1 else array
 
-        rounding = self.rounding
         return replace(
             self,
             multiplier=select(self.multiplier),
             shift=select(self.shift),
             bias=select(self.bias),
-            rounding=rounding if isinstance(rounding, Rounding) else select(rounding),
+            rounding=select(self.rounding),
+            low=select(self.low),
+            high=select(self.high),
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node
-from tpulite.graph.layers import Affine, Elementwise, Lut
+from tpulite.graph.layers import Affine, Depthwise, Elementwise, Lut
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.exactness.litert import leaky
 from tpulite.quant.exactness.scaling import make_requantization
@@ -20,6 +20,9 @@ from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
 __all__ = ["lower_prelu"]
 
 _LOW, _HIGH = INT8_BOUNDS
+
+_LARGE = 1 << 7
+"""Scales by which a product with a slope may wrap, so that its sign says nothing."""
 
 
 def lower_prelu(node: Node, context: GraphContext) -> None:
@@ -50,6 +53,10 @@ def _lower_integers(node: Node, context: GraphContext) -> None:
         return
     known = context.constants.get(slopes)
     signs = None if known is None else known.astype(int) - alpha.zero
+    if signs is not None and signs.shape[:2] == (1, 1) and max(scales) < _LARGE:
+        terms = _by_channel(node, context, source, known, scales)
+        add_integers(context, node.name, terms, target, (y.zero, y.zero), zero=y.zero)
+        return
     factors, bounds = _factors(node, context, source, signs)
     products = new_like(context, source, f"{node.name}/products")
     context.emit(
@@ -62,6 +69,38 @@ def _lower_integers(node: Node, context: GraphContext) -> None:
         zero_points=(x.zero, alpha.zero),
     )
     _add_positive(node, context, (source, products), y.image(leaky(x, y, *scales, 0)))
+
+
+def _by_channel(
+    node: Node,
+    context: GraphContext,
+    source: str,
+    slopes: np.ndarray,
+    scales: tuple[float, float],
+) -> tuple[str, str]:
+    """Multiply channels by one, and by slopes, on the array: clamps make the others zero."""
+    x, alpha, y = (context.quantized(name) for name in (*node.inputs[:2], node.outputs[0]))
+    falling = slopes.reshape(-1) < alpha.zero
+    bounds = np.where(falling, y.zero, _LOW), np.where(falling, _HIGH, y.zero)
+    made = []
+    for what, weight, zero, scale, (low, high) in (
+        ("products", slopes, alpha.zero, scales[1], bounds),
+        ("positive", np.ones_like(slopes), 0, scales[0], (y.zero, _HIGH)),
+    ):
+        name = new_like(context, source, f"{node.name}/{what}")
+        record = make_requantization(scale, Rounding.TFLITE, y.zero, INT8_BOUNDS)
+        context.emit(
+            Depthwise,
+            name,
+            (source,),
+            name,
+            weight=np.ascontiguousarray(weight),
+            requantization=replace(record, low=low, high=high),
+            input_zero_point=x.zero,
+            weight_zero_point=zero,
+        )
+        made.append(name)
+    return made[0], made[1]
 
 
 def _lower_real(node: Node, context: GraphContext) -> None:
