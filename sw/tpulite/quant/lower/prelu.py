@@ -22,7 +22,7 @@ __all__ = ["lower_prelu"]
 _LOW, _HIGH = INT8_BOUNDS
 
 _LARGE = 1 << 7
-"""Scales by which a product with a slope may wrap, so that its sign says nothing."""
+"""Scales of products by which one with a slope may wrap, so that its sign says nothing."""
 
 
 def lower_prelu(node: Node, context: GraphContext) -> None:
@@ -53,9 +53,11 @@ def _lower_integers(node: Node, context: GraphContext) -> None:
         return
     known = context.constants.get(slopes)
     signs = None if known is None else known.astype(int) - alpha.zero
-    if signs is not None and signs.shape[:2] == (1, 1) and max(scales) < _LARGE:
-        terms = _by_channel(node, context, source, known, scales)
-        add_integers(context, node.name, terms, target, (y.zero, y.zero), zero=y.zero)
+    table = y.image(leaky(x, y, *scales, 0))
+    if known is not None and known.shape[:2] == (1, 1) and scales[1] < _LARGE:
+        positive = _positive(node, context, source, table)  # first: the vector path has more to do
+        products = _by_channel(node, context, source, known, scales[1])
+        _add(node, context, (products, positive))
         return
     factors, bounds = _factors(node, context, source, signs)
     products = new_like(context, source, f"{node.name}/products")
@@ -68,7 +70,7 @@ def _lower_integers(node: Node, context: GraphContext) -> None:
         requantization=make_requantization(scales[1], Rounding.TFLITE, y.zero, bounds),
         zero_points=(x.zero, alpha.zero),
     )
-    _add_positive(node, context, (source, products), y.image(leaky(x, y, *scales, 0)))
+    _add(node, context, (products, _positive(node, context, source, table)))
 
 
 def _by_channel(
@@ -76,31 +78,25 @@ def _by_channel(
     context: GraphContext,
     source: str,
     slopes: np.ndarray,
-    scales: tuple[float, float],
-) -> tuple[str, str]:
-    """Multiply channels by one, and by slopes, on the array: clamps make the others zero."""
+    scale: float,
+) -> str:
+    """Multiply channels by slopes on the array; clamps of each make the others zero."""
     x, alpha, y = (context.quantized(name) for name in (*node.inputs[:2], node.outputs[0]))
     falling = slopes.reshape(-1) < alpha.zero
-    bounds = np.where(falling, y.zero, _LOW), np.where(falling, _HIGH, y.zero)
-    made = []
-    for what, weight, zero, scale, (low, high) in (
-        ("products", slopes, alpha.zero, scales[1], bounds),
-        ("positive", np.ones_like(slopes), 0, scales[0], (y.zero, _HIGH)),
-    ):
-        name = new_like(context, source, f"{node.name}/{what}")
-        record = make_requantization(scale, Rounding.TFLITE, y.zero, INT8_BOUNDS)
-        context.emit(
-            Depthwise,
-            name,
-            (source,),
-            name,
-            weight=np.ascontiguousarray(weight),
-            requantization=replace(record, low=low, high=high),
-            input_zero_point=x.zero,
-            weight_zero_point=zero,
-        )
-        made.append(name)
-    return made[0], made[1]
+    low, high = np.where(falling, y.zero, _LOW), np.where(falling, _HIGH, y.zero)
+    name = new_like(context, source, f"{node.name}/products")
+    record = make_requantization(scale, Rounding.TFLITE, y.zero, INT8_BOUNDS)
+    context.emit(
+        Depthwise,
+        name,
+        (source,),
+        name,
+        weight=np.ascontiguousarray(slopes),
+        requantization=replace(record, low=low, high=high),
+        input_zero_point=x.zero,
+        weight_zero_point=alpha.zero,
+    )
+    return name
 
 
 def _lower_real(node: Node, context: GraphContext) -> None:
@@ -128,7 +124,7 @@ def _lower_real(node: Node, context: GraphContext) -> None:
     context.emit(Affine, products, (factors,), products, gain=gain, requantization=record)
     table = function_table("requantize", x, y, {}, context.exactness, 0)
     positive = np.where(x.integers() >= x.zero_point, table, y.zero).astype(np.int8)
-    _add_positive(node, context, (source, products), positive)
+    _add(node, context, (products, _positive(node, context, source, positive)))
 
 
 def _factors(
@@ -146,13 +142,14 @@ def _factors(
     return name, INT8_BOUNDS
 
 
-def _add_positive(
-    node: Node, context: GraphContext, images: tuple[str, str], table: np.ndarray
-) -> None:
-    """Add products and what becomes of positive numbers, by a table that is zero elsewhere."""
-    source, products = images
-    zero = context.quantized(node.outputs[0]).zero
+def _positive(node: Node, context: GraphContext, source: str, table: np.ndarray) -> str:
+    """Return what becomes of positive numbers, by a table that is zero elsewhere."""
     positive = new_like(context, source, f"{node.name}/positive")
     context.emit(Lut, positive, (source,), positive, table=table)
-    terms = (products, positive)
+    return positive
+
+
+def _add(node: Node, context: GraphContext, terms: tuple[str, str]) -> None:
+    """Add two terms, at least one of which is zero."""
+    zero = context.quantized(node.outputs[0]).zero
     add_integers(context, node.name, terms, node.outputs[0], (zero, zero), zero=zero)

@@ -1,0 +1,31 @@
+"""PRELU with a slope of each channel, against LiteRT on the file itself."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
+from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
+from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.oracles.model_tensors import equals_library
+
+CONFIGS = (Config(), Config(array_size=4), Config(array_size=8, requant_lanes=2, vector_lanes=4))
+SLOPES = {"both signs": (-127, 128), "falling": (-127, 5), "rising": (6, 128), "at zero": (4, 7)}
+SCALES = {"alike": 0.05, "coarse": 0.13, "fine": 0.002}
+"""Of the result; of the input it is 0.05."""
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("signs", SLOPES)
+def test_slopes_of_channels(signs: str, scale: str, tmp_path: Path) -> None:
+    b, rng = Builder(), np.random.default_rng(len(signs) + len(scale))
+    shape, config = (1, 9, 10, 21), CONFIGS[(len(signs) + len(scale)) % len(CONFIGS)]
+    x = b.input(shape, 0.05, 3)
+    slopes = b.constant(rng.integers(*SLOPES[signs], (1, 1, 21)).astype(np.int8), 0.01, 5)
+    data = b.build(b.operator("PRELU", [x, slopes], [b.tensor(shape, SCALES[scale], -7)]))
+    model = equals_library(tmp_path, data, config=config)
+    commands = [command for program in model.programs for command in program.commands]
+    assert any(command.opcode == Opcode.CONV for command in commands)
