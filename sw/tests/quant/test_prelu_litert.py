@@ -29,3 +29,19 @@ def test_slopes_of_channels(signs: str, scale: str, tmp_path: Path) -> None:
     model = equals_library(tmp_path, data, config=config)
     commands = [command for program in model.programs for command in program.commands]
     assert any(command.opcode == Opcode.CONV for command in commands)
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_slopes_of_uint8(between: bool, tmp_path: Path) -> None:
+    b, rng = Builder("uint8"), np.random.default_rng(8)
+    shape = (1, 7, 9, 20)
+    x = b.input(shape, 0.05, 131)
+    weight = rng.integers(0, 256, (20, 1, 1, 20)).astype(np.uint8)
+    scales = {"weight_scale": 0.004, "weight_zero_point": 128, "scale": 0.05, "zero_point": 131}
+    if between:
+        x = b.conv(x, weight, rng.integers(-500, 500, 20), **scales)
+    slopes = b.constant(rng.integers(0, 256, (1, 1, 20)).astype(np.uint8), 0.01, 120)
+    y = b.operator("PRELU", [x, slopes], [b.tensor(shape, 0.06, 125)])
+    if between:
+        y = b.conv(y, weight, rng.integers(-500, 500, 20), **scales)
+    equals_library(tmp_path, b.build(y))
