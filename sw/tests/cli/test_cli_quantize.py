@@ -52,6 +52,33 @@ def test_a_quantized_file_has_the_bits_of_onnx_runtime(tpulite, files):
     assert (code, "every bit is the same" in out) == (0, True)
 
 
+def test_an_output_that_lost_too_much_is_an_error_and_the_file_stays(tpulite, files):
+    words = ("--calibrate", "x.npy", "--min-cosine", "1", "--json", "q.json")
+    code, _, err = tpulite("quantize", "net.onnx", *words)
+    record = json.loads((files / "q.json").read_text())
+    (output,) = record["outputs"]
+    assert output["output"] in err
+    assert (code, len(err.splitlines()), err.count("is below 1; most is lost in")) == (1, 1, 1)
+    assert 0.99 < output["cosine"] < 1
+    worst = max(record["tensors"], key=lambda each: each["lost"])
+    assert worst["tensor"] in err
+    assert (files / "net.int8.onnx").exists()
+
+
+def test_every_output_is_reported_and_only_classes_have_a_top_1(tpulite, files):
+    b = OnnxBuilder()
+    x, mask = b.input("x", (1, 6)), b.input("m", (1, 6))
+    y = b.node("MatMul", x, draw(6, 4))
+    (files / "two.onnx").write_bytes(b.build(y, b.node("Identity", mask), b.node("Abs", y)))
+    np.savez(files / "two.npz", x=draw(8, 1, 6), m=draw(8, 1, 6))
+    code, _, err = tpulite("quantize", "two.onnx", "--calibrate", "two.npz", "--json", "q.json")
+    assert (code, err) == (0, "")
+    outputs = json.loads((files / "q.json").read_text())["outputs"]
+    assert [each["agreement"] is not None for each in outputs] == [True, False, False]
+    assert outputs[1]["cosine"] == 1
+    assert 0.999 < outputs[0]["cosine"] < 1
+
+
 def test_the_table_fits_80_columns(tpulite, files, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = tpulite("quantize", "net.onnx", "--calibrate", "x.npy", "-o", "q.onnx")
@@ -80,6 +107,7 @@ def test_a_folder_of_pictures_and_arrays_calibrates(tpulite, files):
         (("net.onnx", "--calibrate", "net.onnx"), "net.onnx is not a .npy file"),
         (("x.npy", "--calibrate", "x.npy"), "not an ONNX file"),
         (("net.onnx", "--calibrate", "x.npy", "-o", "net.onnx"), "net.onnx is the network itself"),
+        (("net.onnx", "--calibrate", "x.npy", "--ranges", "percentile"), "needs --percentile P"),
         (("net.int8.onnx", "--calibrate", "x.npy"), "net.int8.onnx: no such file or zoo network"),
     ],
 )

@@ -30,6 +30,7 @@ from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
+from tpulite.quant.floats.ranges import Method
 from tpulite.quant.quality import Quality, measure_outputs
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model
@@ -42,6 +43,9 @@ Feeds = list[dict[str, np.ndarray]]
 
 _SHOWN = 10
 """Tensors in the table."""
+
+_BLAMED = 3
+"""Tensors that a message names."""
 
 
 @command(first=("--calibrate", "--output", "--pixels", "--shape", "--per-tensor", "--json"))
@@ -90,6 +94,22 @@ _SHOWN = 10
     show_default=True,
     help="Percentage of activation values that each tensor's range covers.",
 )
+@option(
+    "--ranges",
+    group=Topic.NUMERICS,
+    type=click.Choice(["mse", "minmax", "percentile", "entropy"]),
+    default="mse",
+    show_default=True,
+    help="How activation ranges are chosen; percentile needs --percentile.",
+)
+@option(
+    "--min-cosine",
+    group=Topic.NUMERICS,
+    type=click.FloatRange(0, 1),
+    default=0.98,
+    show_default=True,
+    help="Least cosine of each output to the float network's; below it the exit code is 1.",
+)
 @json_option
 @csv_option
 def quantize(  # noqa: PLR0913 - options of the command
@@ -102,23 +122,37 @@ def quantize(  # noqa: PLR0913 - options of the command
     per_tensor: bool,
     symmetric: bool,
     percentile: float,
+    ranges: Method,
+    min_cosine: float,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
     """Quantize a float network (.onnx, .tflite) to int8 with samples of your data.
 
-    Any runtime opens the resulting file; ONNX operators are quantized in QDQ format. The table
-    shows the tensors that lose most against the float network; --json and --csv have all tensors.
+    Any runtime opens the resulting file; ONNX operators are quantized in QDQ format. The tables
+    show every output against the float network, and the tensors that lose most; --json and --csv
+    have all tensors. In ONNX files, activations that lose most stay in floats until every output
+    has the least cosine.
     """
     data = network.read_bytes()
     tflite = data[4:8] == IDENTIFIER
     output = output or Path(f"{network_name(network)}.int8.{'tflite' if tflite else 'onnx'}")
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
-    if tflite and (per_tensor or symmetric or percentile < 100):
-        raise click.UsageError("--per-tensor, --symmetric and --percentile are for ONNX files.")
+    if tflite and (per_tensor or symmetric or percentile < 100 or ranges != "mse"):
+        raise click.UsageError(
+            "--per-tensor, --symmetric, --percentile and --ranges are for ONNX files."
+        )
+    if ranges == "percentile" and percentile == 100:
+        raise click.UsageError("--ranges percentile needs --percentile P with P below 100.")
     given = given_shapes(shapes, dims)
-    settings = {"per_channel": not per_tensor, "symmetric": symmetric, "percentile": percentile}
+    settings = {
+        "per_channel": not per_tensor,
+        "symmetric": symmetric,
+        "ranges": ranges,
+        "percentile": percentile,
+        "min_cosine": min_cosine,
+    }
     _require(tflite)
     with errors_named(network, calibration):
         graph = load_graph(network, given)
@@ -138,15 +172,54 @@ def quantize(  # noqa: PLR0913 - options of the command
     save_json(json_path, {"output": str(output), **quality.as_dict(), "host": _host(model)})
     if csv_path is not None:
         save_csv(csv_path, quality.as_dict()["tensors"])
-    if is_stdout(json_path) or is_stdout(csv_path):
+    if not is_stdout(json_path) and not is_stdout(csv_path):
+        console = Console()
+        lines = [*remarks, f"{output}: quantized", model.statement(), *_advice(model)]
+        lines += [*_left(quality), _summary(quality)]
+        console.print(_outputs(quality))
+        if quality.tensors:
+            console.print(_table(quality))
+        for line in lines:
+            say(console, line)
+    _check(output, quality, min_cosine)
+
+
+def _check(output: Path, quality: Quality, least: float) -> None:
+    """Fail if an output lost too much; the file stays."""
+    worst = quality.worst_output
+    if worst is None or worst.cosine >= least:
         return
-    console = Console()
-    lines = [*remarks, f"{output}: quantized", model.statement(), *_advice(model)]
-    if quality.tensors:
-        console.print(_table(quality))
-    lines.append(_summary(quality))
-    for line in lines:
-        say(console, line)
+    layers = ", ".join(each.tensor for each in quality.worst[:_BLAMED])
+    say(
+        Console(stderr=True),
+        f"tpulite: {output}: cosine {worst.cosine:.3f} of output {worst.output} is below "
+        f"{least:g}; most is lost in {layers}",
+    )
+    raise SystemExit(1)
+
+
+def _left(quality: Quality) -> list[str]:
+    """Say what stayed in floats."""
+    if not quality.floats:
+        return []
+    names = ", ".join(quality.floats[:_BLAMED])
+    more = len(quality.floats) - _BLAMED
+    rest = f" and {more} more (--json has all)" if more > 0 else ""
+    return [
+        f"{len(quality.floats)} activations stay in floats for the outputs' sake: {names}{rest}"
+    ]
+
+
+def _outputs(quality: Quality) -> Table:
+    """Return the outputs."""
+    table = Table(title="outputs", box=box.SIMPLE)
+    table.add_column("output")
+    for column in ("cosine", "SNR dB", "top-1"):
+        table.add_column(column, justify="right")
+    for each in quality.outputs:
+        top = "" if each.agreement is None else f"{each.agreement:.1%}"
+        table.add_row(NameCell(each.output), f"{each.cosine:.4f}", f"{each.decibels:.1f}", top)
+    return table
 
 
 def _require(tflite: bool) -> None:

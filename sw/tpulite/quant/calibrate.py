@@ -14,19 +14,14 @@ import onnx.version_converter
 import onnxruntime
 from google.protobuf.message import DecodeError
 from onnx import helper
-from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from tpulite.quant.one_scale import share_scales
+from tpulite.quant.floats.observe import Feed
+from tpulite.quant.floats.quantizer import Settings, quantize_prepared
+from tpulite.quant.floats.ranges import Method
 from tpulite.quant.prepare import prepare, standard_opset
 
 __all__ = ["Feed", "check_samples", "fixed_batch", "quantize_onnx"]
-
-Feed = Mapping[str, np.ndarray]
-"""A sample: an array for each input."""
-
-_MINMAX = quantization.CalibrationMethod.MinMax
-_PERCENTILE = quantization.CalibrationMethod.Percentile
 
 _WARNING, _FATAL = 2, 4  # severities of ONNX Runtime
 
@@ -36,26 +31,17 @@ _CONSTANTS_ALONE = 4
 _SCALES_OF_CHANNELS = 13
 """Version of the operators that brought them."""
 
-_QUANTIZED = (
-    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv"),
-    *("ConvTranspose", "DepthToSpace", "Elu"),
-    *("Flatten", "Resize", "Slice", "SpaceToDepth", "Split", "Tile"),
-    *("Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish"),
-    *("LeakyRelu", "MatMul", "MaxPool", "Mul", "Pad", "ReduceMean", "Relu", "Reshape"),
-    *("Selu", "Sigmoid", "Softplus", "Softsign", "Squeeze", "Sub", "Tanh", "Transpose"),
-    "Unsqueeze",
-)
-"""Operators that the machine has; the quantizer alone would leave many of them in floats."""
 
-
-def quantize_onnx(
+def quantize_onnx(  # noqa: PLR0913 - settings by name
     data: bytes,
     calibration: np.ndarray | Sequence[np.ndarray | Feed],
     *,
     per_channel: bool = True,
     reduce_range: bool = False,
     symmetric: bool = False,
+    ranges: Method = "mse",
     percentile: float = 100.0,
+    min_cosine: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> bytes:
     """Quantize a network to int8 with ONNX Runtime's quantizer.
@@ -78,9 +64,14 @@ def quantize_onnx(
         without saturation; this machine does not.
     symmetric : bool
         Whether zero points of activations are 128, the middle of uint8.
+    ranges : str
+        How the ranges of activations are chosen: ``mse``, ``minmax``, ``percentile``, ``entropy``.
     percentile : float
         Share of the activations, in percent, that must lie in the range of a tensor; a little less
-        than 100 ignores outliers.
+        than 100 ignores outliers. Below 100 it decides the ranges.
+    min_cosine : float
+        Cosine to the floats that each output should have; the activations that lose most stay in
+        floats until it has. With 0 all are rounded.
     progress : callable, optional
         Called with the number of samples that were read and the number of all.
 
@@ -98,39 +89,19 @@ def quantize_onnx(
     if not 0 < percentile <= 100:
         raise ValueError(f"percentile must be above 0 and at most 100, not {percentile!r}")
     model = _parse(data)
-    reader = _Samples(check_samples(data, calibration), progress)
+    feeds = check_samples(data, calibration)
+    settings = Settings(per_channel, reduce_range, symmetric, ranges, percentile, min_cosine)
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
-        files = ("float.onnx", "prepared.onnx", "quantized.onnx")
-        original, prepared, result = (Path(folder, name) for name in files)
+        original, prepared = Path(folder, "float.onnx"), Path(folder, "prepared.onnx")
         try:
             original.write_bytes(_fixed(model).SerializeToString())
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)
             prepare(prepared)
-            quantization.quantize_static(
-                prepared,
-                result,
-                reader,
-                quant_format=quantization.QuantFormat.QDQ,
-                # An ordinary session on x86 leaves many products of int8 activations to floats.
-                activation_type=quantization.QuantType.QUInt8,
-                weight_type=quantization.QuantType.QInt8,
-                per_channel=per_channel,
-                reduce_range=reduce_range,
-                op_types_to_quantize=list(_QUANTIZED),
-                calibrate_method=_MINMAX if percentile == 100 else _PERCENTILE,
-                extra_options={
-                    "ActivationSymmetric": symmetric,
-                    "WeightSymmetric": True,
-                    "CalibPercentile": percentile,
-                    # Or pooling and moving would stay in floats at the beginning of a network.
-                    "ForceQuantizeNoInputCheck": True,
-                },
-            )
+            return quantize_prepared(onnx.load(prepared), feeds, settings, progress)
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"ONNX Runtime cannot quantize the network: {lines[0]}") from error
-        return share_scales(result.read_bytes())
 
 
 def fixed_batch(data: bytes) -> bytes:
@@ -206,32 +177,6 @@ def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     oldest = helper.find_min_ir_version_for(list(fixed.opset_import), ignore_unknown=True)
     fixed.ir_version = max(oldest, _CONSTANTS_ALONE)
     return fixed
-
-
-class _Samples(quantization.CalibrationDataReader):
-    """Checked samples, one after the other."""
-
-    def __init__(
-        self,
-        feeds: Sequence[dict[str, np.ndarray]],
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        self._feeds = feeds
-        self._progress = progress
-        self._iterator = self._read()
-
-    def get_next(self) -> dict[str, np.ndarray] | None:  # type: ignore[override]
-        """Return the next sample, None after the last."""
-        return next(self._iterator, None)
-
-    def __len__(self) -> int:
-        return len(self._feeds)
-
-    def _read(self) -> Iterator[dict[str, np.ndarray]]:
-        for index, feed in enumerate(self._feeds):
-            yield feed
-            if self._progress is not None:
-                self._progress(index + 1, len(self._feeds))
 
 
 def _check(

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-__all__ = ["BEST", "Quality", "Sums", "TensorError", "measure_outputs", "same_places"]
+__all__ = ["BEST", "OutputError", "OutputSums", "Quality", "Sums", "TensorError", "measure_outputs"]
 
 BEST = 120.0
 """Signal to noise of a tensor without noise, in dB: more than float32 can tell."""
@@ -38,6 +38,28 @@ class TensorError:
 
 
 @dataclass(frozen=True)
+class OutputError:
+    """An output of the quantized network against that of floats.
+
+    Parameters
+    ----------
+    output : str
+        Its name in the file.
+    cosine : float
+        Of the angle between all its numbers and the floats; of integers the share that is equal.
+    decibels : float
+        Signal to noise.
+    agreement : float, optional
+        Share of the rows whose largest number is in the same place; None if it has no classes.
+    """
+
+    output: str
+    cosine: float
+    decibels: float
+    agreement: float | None
+
+
+@dataclass(frozen=True)
 class Quality:
     """What quantization costs.
 
@@ -47,14 +69,26 @@ class Quality:
         All that both networks have, in the order of the file.
     samples : int
         How many samples were run.
-    agreement : float, optional
-        Share of the samples of which the largest number of the first output is in the same place;
-        None if that output is a single number.
+    outputs : tuple of OutputError
+        All outputs, in the order of the file.
+    floats : tuple of str
+        Tensors that were left in floats because 8 bits lost too much.
     """
 
     tensors: tuple[TensorError, ...]
     samples: int
-    agreement: float | None
+    outputs: tuple[OutputError, ...]
+    floats: tuple[str, ...] = ()
+
+    @property
+    def agreement(self) -> float | None:
+        """Top-1 agreement of the first output that has classes."""
+        return next((x.agreement for x in self.outputs if x.agreement is not None), None)
+
+    @property
+    def worst_output(self) -> OutputError | None:
+        """The output with the least cosine."""
+        return min(self.outputs, key=lambda each: each.cosine, default=None)
 
     @property
     def worst(self) -> list[TensorError]:
@@ -63,7 +97,7 @@ class Quality:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        return asdict(self)
+        return asdict(self) | {"agreement": self.agreement}
 
 
 @dataclass
@@ -92,6 +126,44 @@ class Sums:
         return min(BEST, 10 * float(np.log10(max(self.signal, 1e-300) / self.noise)))
 
 
+@dataclass
+class OutputSums:
+    """Sums over the elements of an output, sample by sample."""
+
+    sums: Sums = field(default_factory=Sums)
+    product: float = 0.0
+    found: float = 0.0
+    equal: int = 0
+    count: int = 0
+    integers: bool = False
+    places: list[bool] = field(default_factory=list)
+
+    def add(self, wanted: np.ndarray, found: np.ndarray, *, classes: bool) -> None:
+        """Add an output of both networks; rows of numbers may be those of classes."""
+        self.integers = wanted.dtype.kind != "f"
+        self.equal += int((wanted == found).sum())
+        self.count += wanted.size
+        self.sums.add(wanted, found)
+        self.product += float((wanted.astype(np.float64) * found.astype(np.float64)).sum())
+        self.found += float(np.square(found.astype(np.float64)).sum())
+        if classes:
+            self.places += _same_places(wanted, found)
+
+    def result(self, name: str) -> OutputError:
+        """Return the error of the output."""
+        agreement = sum(self.places) / len(self.places) if self.places else None
+        return OutputError(name, self._cosine, self.sums.decibels, agreement)
+
+    @property
+    def _cosine(self) -> float:
+        if self.integers:
+            return self.equal / max(1, self.count)
+        if self.sums.noise == 0:
+            return 1.0
+        both = self.sums.signal**0.5 * self.found**0.5
+        return self.product / both if both else 0.0
+
+
 def measure_outputs(pairs: Iterable[Sequence[tuple[str, np.ndarray, np.ndarray]]]) -> Quality:
     """Compare results of two networks.
 
@@ -100,22 +172,20 @@ def measure_outputs(pairs: Iterable[Sequence[tuple[str, np.ndarray, np.ndarray]]
     pairs : iterable of sequence of (str, ndarray, ndarray)
         For each sample the outputs: name, floats, and what the quantized network found, as floats.
     """
-    sums: dict[str, Sums] = defaultdict(Sums)
-    places: list[bool] = []
+    sums: dict[str, OutputSums] = defaultdict(OutputSums)
     count = 0
     for outputs in pairs:
         for name, wanted, found in outputs:
-            sums[name].add(wanted, found)
-        places += same_places(*outputs[0][1:])
+            sums[name].add(wanted, found, classes=wanted.ndim == 2)
         count += 1
     errors = (
-        TensorError(name, "output", each.decibels, 0.0, each.largest, each.range)
-        for name, each in sums.items()
+        TensorError(name, "output", x.decibels, 0.0, x.largest, x.range)
+        for name, x in ((name, each.sums) for name, each in sums.items())
     )
-    return Quality(tuple(errors), count, sum(places) / len(places) if places else None)
+    return Quality(tuple(errors), count, tuple(x.result(name) for name, x in sums.items()))
 
 
-def same_places(wanted: np.ndarray, found: np.ndarray) -> list[bool]:
+def _same_places(wanted: np.ndarray, found: np.ndarray) -> list[bool]:
     """Tell for each row whether its largest number is in the same place."""
     if not wanted.ndim or wanted.shape[-1] < 2 or wanted.shape != found.shape:
         return []

@@ -10,7 +10,9 @@ import onnx
 from onnx import numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
-from tpulite.quant.quality import BEST, Quality, Sums, TensorError, same_places
+from tpulite.quant.floats.graph import MOVING, Links
+from tpulite.quant.floats.mixed import floats_of
+from tpulite.quant.quality import BEST, OutputSums, Quality, Sums, TensorError
 
 __all__ = ["measure_quality"]
 
@@ -48,23 +50,44 @@ def measure_quality(
         Called with the number of samples that were run and the number of all.
     """
     model = onnx.load_model_from_string(floats)
-    integers = _integers(onnx.load_model_from_string(quantized), model)
+    written = onnx.load_model_from_string(quantized)
+    integers = _integers(written, model)
     run, run_quantized = (
         _session(floats, list(integers.names)),
         _session(quantized, list(integers.names.values())),
     )
-    output = model.graph.output[0].name
+    outputs = {value.name: _has_classes(model.graph, value) for value in model.graph.output}
     sums: dict[str, Sums] = defaultdict(Sums)
-    places: list[bool] = []
+    ends: dict[str, OutputSums] = defaultdict(OutputSums)
     for index, feed in enumerate(samples):
         wanted, found = run(feed), run_quantized(feed)
         for name, own in integers.names.items():
             sums[name].add(wanted[name], integers.real(name, found[own]))
-        places += same_places(wanted[output], found[output])
+        for name, classes in outputs.items():
+            ends[name].add(wanted[name], found[name], classes=classes)
         if progress is not None:
             progress(index + 1, len(samples))
-    agreement = sum(places) / len(places) if places else None
-    return Quality(tuple(_errors(model, sums)), len(samples), agreement)
+    results = tuple(each.result(name) for name, each in ends.items())
+    return Quality(tuple(_errors(model, sums)), len(samples), results, floats_of(written))
+
+
+_CLASSIFIERS = ("Gemm", "MatMul", "Conv", "GlobalAveragePool", "ReduceMean")
+_BEHIND = frozenset({"Add", "Softmax", "LogSoftmax", "Exp", "Div", "Clip", *MOVING})
+"""What stands between the scores of classes and an output."""
+
+
+def _has_classes(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> bool:
+    """Tell whether rows of an output are scores of classes: products, or what softmax makes."""
+    links = Links(graph)
+    name, shares = value.name, False
+    while (node := links.writer.get(name)) is not None and node.op_type in _BEHIND:
+        shares |= node.op_type in ("Softmax", "LogSoftmax", "Exp")
+        name = next((x for x in node.input if x not in links.constants), "")
+    if shares:
+        return True
+    kind = value.type.tensor_type
+    rank = len(kind.shape.dim) if kind.HasField("shape") else 2
+    return node is not None and node.op_type in _CLASSIFIERS and rank == 2
 
 
 def _integers(model: onnx.ModelProto, floats: onnx.ModelProto) -> _Integers:

@@ -1,0 +1,143 @@
+"""Constants around products that belong into them: biases and factors."""
+
+import math
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tpulite.quant.floats.graph import MOVING, Links
+
+__all__ = ["fold_factors", "join_biases"]
+
+
+def join_biases(model: onnx.ModelProto) -> None:
+    """Make one Gemm of a MatMul with constant weights and an Add of one number a column.
+
+    A bias beside a product would be rounded to 8 bits, and the product twice; a Gemm has it in 32
+    bits. Reshapes around it make matrices of tensors with more axes.
+    """
+    inferred = onnx.shape_inference.infer_shapes(model)
+    shapes = {
+        value.name: [extent.dim_value for extent in value.type.tensor_type.shape.dim]
+        for value in (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output)
+    }
+    links = Links(model.graph)
+    nodes: list[onnx.NodeProto] = []
+    joined: dict[int, list[onnx.NodeProto]] = {}
+    for node in model.graph.node:
+        add = links.only_reader(node.output[0]) if node.op_type == "MatMul" else None
+        if add is None or add.op_type != "Add":
+            continue
+        weight = links.constants.get(node.input[1])
+        bias = next((x for x in add.input if x in links.constants), None)
+        shape = shapes.get(node.input[0], [])
+        if weight is None or weight.ndim != 2 or bias is None or not shape or 0 in shape:
+            continue
+        values = links.constants[bias]
+        if values.shape == (weight.shape[1],):
+            joined[id(add)] = _gemm(model.graph, node, add, bias, shape)
+            joined[id(node)] = []
+    for node in model.graph.node:
+        nodes += joined.get(id(node), [node])
+    if joined:
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+        del model.graph.value_info[:]
+
+
+def _gemm(
+    graph: onnx.GraphProto, node: onnx.NodeProto, add: onnx.NodeProto, bias: str, shape: list[int]
+) -> list[onnx.NodeProto]:
+    """Return the operators of a product with a bias."""
+    x, weight = node.input
+    y = add.output[0]
+    if len(shape) == 2:
+        return [helper.make_node("Gemm", [x, weight, bias], [y], name=node.name)]
+    columns = next(t for t in graph.initializer if t.name == weight).dims[1]
+    flat, back = f"{y}_rows", f"{y}_shape"
+    rows = np.array([math.prod(shape[:-1]), shape[-1]])
+    graph.initializer.append(numpy_helper.from_array(rows, flat))
+    graph.initializer.append(numpy_helper.from_array(np.array([*shape[:-1], columns]), back))
+    return [
+        helper.make_node("Reshape", [x, flat], [f"{y}_matrix"], name=f"{y}_matrix"),
+        helper.make_node("Gemm", [f"{y}_matrix", weight, bias], [f"{y}_gemm"], name=node.name),
+        helper.make_node("Reshape", [f"{y}_gemm", back], [y], name=f"{y}_reshape"),
+    ]
+
+
+def fold_factors(model: onnx.ModelProto) -> None:
+    """Put factors of one number into the constants of the product before them.
+
+    Attention scales its queries or scores; a rounding of its own would be between.
+    """
+    changed = True
+    while changed:
+        changed = False
+        links = Links(model.graph)
+        for node in model.graph.node:
+            factor = _factor(node, links)
+            if factor is None:
+                continue
+            x, value = factor
+            found = _product(x, links, across=True)
+            if found is None or any(len(links.readers[name]) > 1 for name in found):
+                continue
+            for name in found:
+                _scale(model.graph, name, value, links)
+            _remove(model.graph, node, x)
+            changed = True
+            break
+
+
+def _factor(node: onnx.NodeProto, links: Links) -> tuple[str, float] | None:
+    """Return what an operator multiplies, and by which number."""
+    if node.op_type not in ("Mul", "Div") or node.output[0] in links.outputs:
+        return None
+    value = links.scalar(node.input[1])
+    if value is not None and value != 0:
+        return node.input[0], 1 / value if node.op_type == "Div" else value
+    value = links.scalar(node.input[0])
+    return (node.input[1], value) if node.op_type == "Mul" and value is not None else None
+
+
+def _product(name: str, links: Links, *, across: bool) -> list[str] | None:
+    """Return the constants in which a factor of a tensor can be: weights, and perhaps a bias."""
+    while True:
+        node = links.writer.get(name)
+        if node is None or links.only_reader(name) is None:
+            return None
+        if node.op_type in MOVING:
+            name = node.input[0]
+            continue
+        break
+    if node.op_type == "Add":
+        bias = next((x for x in node.input if x in links.constants), None)
+        other = next((x for x in node.input if x not in links.constants), None)
+        if bias is None or other is None:
+            return None
+        found = _product(other, links, across=False)
+        return None if found is None else [*found, bias]
+    if node.op_type == "Gemm" and all(x in links.constants for x in node.input[1:]):
+        return list(node.input[1:])
+    if node.op_type == "MatMul" and node.input[1] in links.constants:
+        return [node.input[1]]
+    if node.op_type == "MatMul" and across and node.input[0] not in links.constants:
+        return _product(node.input[0], links, across=False)
+    return None
+
+
+def _scale(graph: onnx.GraphProto, name: str, factor: float, links: Links) -> None:
+    """Multiply a constant."""
+    value = links.constants[name] * np.asarray(factor, links.constants[name].dtype)
+    tensor = next(t for t in graph.initializer if t.name == name)
+    tensor.CopyFrom(numpy_helper.from_array(value, name))
+
+
+def _remove(graph: onnx.GraphProto, node: onnx.NodeProto, x: str) -> None:
+    """Take out an operator; its readers read what it read."""
+    for other in graph.node:
+        for index, name in enumerate(other.input):
+            if name == node.output[0]:
+                other.input[index] = x
+    graph.node.remove(node)

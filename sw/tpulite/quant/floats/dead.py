@@ -1,0 +1,57 @@
+"""Channels and constants that hold nothing: a scale of theirs could not be multiplied."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tpulite.quant.floats.graph import Links
+
+__all__ = ["flush_constants", "live_channels"]
+
+_NOTHING = 1e-20
+"""Magnitude below which a constant is zero."""
+
+_DEAD = 2.0**-20
+"""Share of the largest weight below which a channel adds nothing that 8 bits of a result show."""
+
+
+def flush_constants(graph: onnx.GraphProto) -> None:
+    """Make zeros of numbers that are next to nothing."""
+    for tensor in graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        if value.dtype == np.float32 and (small := (value != 0) & (np.abs(value) < _NOTHING)).any():
+            flushed = np.where(small, np.float32(0), value)
+            tensor.CopyFrom(numpy_helper.from_array(flushed, tensor.name))
+
+
+def live_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:
+    """Return ranges of the channels of weights of which some are dead: those get a usual range.
+
+    Their biases are then as fine as those of other channels.
+    """
+    links = Links(graph)
+    overrides: dict[str, list[dict[str, Any]]] = {}
+    for node in graph.node:
+        axis = _channel_axis(node)
+        weight = links.constants.get(node.input[1]) if axis is not None else None
+        if axis is None or weight is None or weight.ndim <= axis:
+            continue
+        rest = tuple(i for i in range(weight.ndim) if i != axis)
+        largest = np.abs(weight).max(axis=rest, initial=0).astype(np.float64)
+        dead = largest <= _DEAD * largest.max(initial=0)
+        if not dead.any():
+            continue
+        usual = float(np.median(largest[~dead])) if not dead.all() else 1.0
+        ends = np.where(dead, usual, largest).astype(np.float32)
+        overrides[node.input[1]] = [{"axis": axis, "rmin": -end, "rmax": end} for end in ends]
+    return overrides
+
+
+def _channel_axis(node: onnx.NodeProto) -> int | None:
+    """Return the axis of weights along which an operator has channels of its result."""
+    if node.op_type == "Gemm":
+        flags = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        return 0 if flags.get("transB", 0) else 1
+    return {"Conv": 0, "MatMul": 1}.get(node.op_type)

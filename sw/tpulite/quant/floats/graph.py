@@ -1,0 +1,58 @@
+"""Who writes and reads the tensors of an ONNX graph."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+__all__ = ["MOVING", "Links"]
+
+MOVING = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
+"""Operators of one tensor that only move numbers."""
+
+
+@dataclass
+class Links:
+    """A graph, its constants and its edges; valid until the graph is changed."""
+
+    graph: onnx.GraphProto
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    writer: dict[str, onnx.NodeProto] = field(default_factory=dict)
+    readers: dict[str, list[onnx.NodeProto]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self.constants = {x.name: numpy_helper.to_array(x) for x in self.graph.initializer}
+        for node in self.graph.node:
+            self.writer.update(dict.fromkeys(node.output, node))
+            for name in node.input:
+                self.readers[name].append(node)
+        self.outputs = {value.name for value in self.graph.output}
+
+    def only_reader(self, name: str) -> onnx.NodeProto | None:
+        """Return the one operator that reads a tensor; None if there are others, or an output."""
+        found = self.readers.get(name, [])
+        return found[0] if len(found) == 1 and name not in self.outputs else None
+
+    def scalar(self, name: str) -> float | None:
+        """Return the number of a constant of one number."""
+        value = self.constants.get(name)
+        return float(value.item()) if value is not None and value.size == 1 else None
+
+    def before(self, name: str) -> list[onnx.NodeProto]:
+        """Return all operators on which a tensor depends, the nearest first."""
+        found: dict[int, onnx.NodeProto] = {}
+        todo = [name]
+        while todo:
+            node = self.writer.get(todo.pop(0))
+            if node is not None and id(node) not in found:
+                found[id(node)] = node
+                todo += node.input
+        return list(found.values())
+
+    def through_moves(self, name: str) -> str:
+        """Return the tensor of which another is only a view."""
+        while (node := self.writer.get(name)) is not None and node.op_type in MOVING:
+            name = node.input[0]
+        return name

@@ -1,0 +1,135 @@
+"""Masks of attention: numbers that only say "not here", on their way into a softmax."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.observe import Observed
+from tpulite.quant.floats.ranges import Range, attention_range
+
+__all__ = ["Masks", "clamp_masks"]
+
+_FAR = -500.0
+"""No score is as low as that, and any mask is lower: -1e4, -1e9, -3.4e38, -inf."""
+
+_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
+
+
+@dataclass(frozen=True)
+class Masks:
+    """What was found.
+
+    Parameters
+    ----------
+    ranges : dict of str to (float, float)
+        Ranges of scores, their sums with masks, and the clamped masks.
+    inside : frozenset of str
+        Names of operators that only make masks; they stay in floats.
+    """
+
+    ranges: dict[str, Range]
+    inside: frozenset[str]
+
+
+def clamp_masks(model: onnx.ModelProto, seen: Observed) -> Masks:
+    """Clamp what is added to scores, or replaces them, to what softmax can tell from nothing.
+
+    The graph is searched from each softmax backwards: masks are operands of Add and Where that
+    depend on no product and hold numbers below any score.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network; changed in place.
+    seen : Observed
+        What its tensors held.
+    """
+    search = _Search(model.graph, seen)
+    for node in list(model.graph.node):
+        if node.op_type == "Softmax" and node.input[0] in seen.scores:
+            search.visit(node.input[0], attention_range(seen.scores[node.input[0]]))
+    search.insert()
+    return Masks(search.ranges, frozenset(search.inside))
+
+
+class _Search:
+    """Masks of one graph."""
+
+    def __init__(self, graph: onnx.GraphProto, seen: Observed) -> None:
+        self._graph, self._seen, self._links = graph, seen, Links(graph)
+        self._new: dict[str, str] = {}
+        self._lows: dict[str, float] = {}
+        self.ranges: dict[str, Range] = {}
+        self.inside: set[str] = set()
+
+    def visit(self, name: str, limits: Range) -> None:
+        """Clamp masks of scores that need a range."""
+        self._give(name, limits)
+        node = self._links.writer.get(name)
+        while node is not None and node.op_type in ("Reshape", "Identity", "Squeeze", "Unsqueeze"):
+            self._give(node.input[0], limits)
+            node = self._links.writer.get(node.input[0])
+        if node is None or node.op_type not in ("Add", "Where"):
+            return
+        operands = list(node.input)[-2:]
+        scores = [x for x in operands if self._is_score(x)]
+        if len(scores) != 1:
+            return
+        (other,) = (x for x in operands if x != scores[0])
+        if self._lowest(other) < _FAR:
+            self._clamp(node, other, scores[0], limits)
+        elif node.op_type == "Add" and self._lowest(scores[0]) >= _FAR:
+            return  # a bias of positions, whose scores have a range of their own
+        self.visit(scores[0], limits)
+
+    def _give(self, name: str, limits: Range) -> None:
+        """Give scores a range, if nothing but the softmax needs them."""
+        if self._links.only_reader(name) is not None:
+            self.ranges[name] = limits
+
+    def insert(self) -> None:
+        """Make the clamped masks, before the first operator that reads them."""
+        for mask, low in self._lows.items():
+            name, constant = self._new[mask], self._links.constants.get(mask)
+            top = self._highest(mask)
+            self.ranges[name] = low, max(0.0, top)
+            if constant is not None:
+                value = np.maximum(constant, np.asarray(low, constant.dtype))
+                self._graph.initializer.append(numpy_helper.from_array(value, name))
+                continue
+            self.inside |= {each.name for each in self._links.before(mask)}
+            bound = f"{mask}_lowest"
+            self._graph.initializer.append(
+                numpy_helper.from_array(np.array(low, np.float32), bound)
+            )
+            place = next(i for i, x in enumerate(self._graph.node) if name in x.input)
+            maximum = helper.make_node("Max", [mask, bound], [name], name=name)
+            self._graph.node.insert(place, maximum)
+
+    def _clamp(self, node: onnx.NodeProto, mask: str, scores: str, limits: Range) -> None:
+        low = limits[0]
+        if node.op_type == "Add":
+            low -= max(limits[1], self._highest(scores))
+        name = self._new.setdefault(mask, f"{mask}_clamped")
+        self._lows[mask] = min(low, self._lows.get(mask, low))
+        node.input[next(i for i, x in enumerate(node.input) if x == mask)] = name
+
+    def _highest(self, name: str) -> float:
+        constant = self._links.constants.get(name)
+        if constant is not None:
+            return float(constant.max()) if constant.size else 0.0
+        seen = self._seen.tensors.get(name)
+        return 0.0 if seen is None else seen.high
+
+    def _is_score(self, name: str) -> bool:
+        return any(node.op_type in _PRODUCTS for node in self._links.before(name))
+
+    def _lowest(self, name: str) -> float:
+        constant = self._links.constants.get(name)
+        if constant is not None:
+            return float(constant.min()) if constant.size else 0.0
+        seen = self._seen.tensors.get(name)
+        return 0.0 if seen is None else seen.low

@@ -1,0 +1,96 @@
+"""What tensors of a float network hold on samples."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+from tpulite.frontend.onnx.library import open_session
+from tpulite.quant.floats.ranges import Histogram
+
+__all__ = ["Feed", "Observed", "observe", "run_all"]
+
+Feed = Mapping[str, np.ndarray]
+"""A sample: an array for each input."""
+
+_BINS = 4096
+_MOST = 1 << 16
+"""Numbers of a tensor that are counted in each sample."""
+
+_SCORES = 1 << 14
+"""Scores before a softmax that are kept of each sample."""
+
+_KEPT = 24
+"""Samples of which scores are kept."""
+
+
+@dataclass
+class Observed:
+    """What was seen.
+
+    Parameters
+    ----------
+    tensors : dict of str to Histogram
+        All float tensors by name, those of bodies left out.
+    scores : dict of str to ndarray
+        Rows before each softmax, by the name of its input.
+    """
+
+    tensors: dict[str, Histogram] = field(default_factory=dict)
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def observe(
+    model: onnx.ModelProto,
+    feeds: Sequence[Feed],
+    progress: Callable[[int, int], None] | None = None,
+) -> Observed:
+    """Run a network twice on all samples: for the ends of its tensors, then for what is between."""
+    rng = np.random.default_rng(0)
+    ends: dict[str, tuple[float, float]] = {}
+    for values in run_all(model, feeds):
+        for name, value in values.items():
+            if value.dtype.kind == "f" and value.size:
+                low, high = _finite_ends(value)
+                before = ends.get(name, (low, high))
+                ends[name] = min(low, before[0]), max(high, before[1])
+    counts = {name: np.zeros(_BINS) for name in ends}
+    rows: dict[str, list[np.ndarray]] = {}
+    softmaxes = {node.input[0] for node in model.graph.node if node.op_type == "Softmax"}
+    for index, values in enumerate(run_all(model, feeds)):
+        for name in ends:
+            value = values[name].ravel()
+            if value.size > _MOST:
+                value = value[rng.integers(0, value.size, _MOST)]
+            value = value[(value != 0) & np.isfinite(value)]
+            low, high = ends[name]
+            if value.size and high > low:
+                counts[name] += np.histogram(value.astype(np.float64), _BINS, (low, high))[0]
+        for name in softmaxes & values.keys() if index < _KEPT else ():
+            scores = values[name].reshape(-1, values[name].shape[-1])
+            wanted = max(1, _SCORES // scores.shape[1])
+            rows.setdefault(name, []).append(scores[rng.integers(0, len(scores), wanted)])
+        if progress is not None:
+            progress(index + 1, len(feeds))
+    seen = {name: Histogram(*ends[name], counts[name]) for name in ends}
+    return Observed(seen, {name: np.concatenate(each) for name, each in rows.items()})
+
+
+def run_all(model: onnx.ModelProto, feeds: Sequence[Feed]) -> Iterator[dict[str, np.ndarray]]:
+    """Yield every tensor of a network for each sample."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    ends = {value.name for value in wide.graph.output}
+    names = (name for node in wide.graph.node for name in node.output if name)
+    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ends)
+    session = open_session(wide.SerializeToString(), "DISABLE_ALL")
+    outputs = [output.name for output in session.get_outputs()]
+    for feed in feeds:
+        yield {**feed, **dict(zip(outputs, session.run(outputs, dict(feed)), strict=True))}
+
+
+def _finite_ends(value: np.ndarray) -> tuple[float, float]:
+    """Return the smallest and largest number; infinite ones are the largest finite ones."""
+    finite = np.nan_to_num(value)
+    return float(finite.min()), float(finite.max())

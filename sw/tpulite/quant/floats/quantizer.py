@@ -1,0 +1,159 @@
+"""A prepared float network becomes int8: rewrites, ranges, and ONNX Runtime's QDQ writer."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnx
+from onnxruntime import quantization
+from onnxruntime.quantization.calibrate import TensorData, TensorsData
+from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
+
+from tpulite.quant.floats.biases import fold_factors, join_biases
+from tpulite.quant.floats.blocks import inside_blocks
+from tpulite.quant.floats.dead import flush_constants, live_channels
+from tpulite.quant.floats.masks import clamp_masks
+from tpulite.quant.floats.mixed import Judge, leave_floats
+from tpulite.quant.floats.observe import Feed, observe
+from tpulite.quant.floats.ranges import Method, Range, choose_range
+from tpulite.quant.one_scale import share_scales
+
+__all__ = ["Settings", "quantize_prepared"]
+
+_RESERVE = 2
+"""How much smaller the loss of outputs must be than allowed, for other samples may lose more."""
+
+_QUANTIZED = (
+    *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv"),
+    *("ConvTranspose", "DepthToSpace", "Elu"),
+    *("Flatten", "Resize", "Slice", "SpaceToDepth", "Split", "Tile"),
+    *("Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish"),
+    *("LeakyRelu", "MatMul", "MaxPool", "Mul", "Pad", "ReduceMean", "Relu", "Reshape"),
+    *("Selu", "Sigmoid", "Softplus", "Softsign", "Squeeze", "Sub", "Tanh", "Transpose"),
+    "Unsqueeze",
+)
+"""Operators that the machine has; the quantizer alone would leave many of them in floats."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user decides: see :func:`tpulite.quant.calibrate.quantize_onnx`."""
+
+    per_channel: bool
+    reduce_range: bool
+    symmetric: bool
+    ranges: Method
+    percentile: float
+    min_cosine: float
+
+
+def quantize_prepared(
+    model: onnx.ModelProto,
+    feeds: Sequence[Feed],
+    settings: Settings,
+    progress: Callable[[int, int], None] | None = None,
+) -> bytes:
+    """Quantize a network.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network, its BatchNorms folded and its constants computed; changed in place.
+    feeds : sequence of mapping of str to ndarray
+        Samples.
+    settings : Settings
+        What the user decides.
+    progress : callable, optional
+        Called with the number of samples that were read and the number of all.
+
+    Returns
+    -------
+    bytes
+        The QDQ file.
+    """
+    _name_all(model.graph)
+    judge = Judge(model, feeds)
+    flush_constants(model.graph)
+    fold_factors(model)
+    join_biases(model)
+    seen = observe(model, feeds, progress)
+    masks = clamp_masks(model, seen)
+    inside = masks.inside | inside_blocks(model.graph)
+
+    def written(method: Method, *, keep: bool = False) -> bytes:
+        ranges = {
+            name: choose_range(each, method, settings.percentile)
+            for name, each in seen.tensors.items()
+        }
+        return share_scales(_write(model, ranges | masks.ranges, inside, settings, keep=keep))
+
+    method = settings.ranges if settings.percentile == 100 else "percentile"
+    found = written(method)
+    cosine, decibels = judge.of_file(found)
+    if method == "mse":
+        other = written("minmax")
+        whole = judge.of_file(other)
+        if whole[1] > decibels:
+            method, found, cosine = "minmax", other, whole[0]
+    least = 1 - (1 - settings.min_cosine) / _RESERVE
+    if not settings.min_cosine or cosine >= least:
+        return found
+    return leave_floats(written(method, keep=True), judge, least)
+
+
+def _name_all(graph: onnx.GraphProto) -> None:
+    """Give each operator a name of its own."""
+    used: set[str] = set()
+    for index, node in enumerate(graph.node):
+        if not node.name or node.name in used:
+            node.name = f"{node.op_type}_{index}_{node.output[0]}"
+        used.add(node.name)
+
+
+def _write(
+    model: onnx.ModelProto,
+    ranges: Mapping[str, Range],
+    inside: Collection[str],
+    settings: Settings,
+    *,
+    keep: bool,
+) -> bytes:
+    """Return the QDQ file of a network with ranges.
+
+    Rounding clips like Relu and Clip before it, which are left out then unless they are kept.
+    """
+    data: dict[str, Any] = {
+        name: TensorData(lowest=np.float32(low), highest=np.float32(high))
+        for name, (low, high) in ranges.items()
+    }
+    with TemporaryDirectory(prefix="tpulite-") as folder:
+        path = Path(folder, "rewritten.onnx")
+        onnx.save(model, path)
+        shaped = load_model_with_shape_infer(path)
+    quantizer = QDQQuantizer(
+        shaped,
+        settings.per_channel,
+        settings.reduce_range,
+        quantization.QuantType.QInt8,
+        # An ordinary session on x86 leaves many products of int8 activations to floats.
+        quantization.QuantType.QUInt8,
+        TensorsData(quantization.CalibrationMethod.MinMax, data),
+        [],
+        sorted(inside),
+        list(_QUANTIZED),
+        {
+            "ActivationSymmetric": settings.symmetric,
+            "WeightSymmetric": True,
+            "QDQKeepRemovableActivations": keep,
+            # Or pooling and moving would stay in floats at the beginning of a network.
+            "ForceQuantizeNoInputCheck": True,
+            "TensorQuantOverrides": live_channels(model.graph) if settings.per_channel else {},
+        },
+    )
+    quantizer.quantize_model()
+    quantizer.model.topological_sort()
+    return quantizer.model.model.SerializeToString()
