@@ -5,10 +5,10 @@ import pytest
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind import Shape, compile_range
-from tpulite.compiler.plan.closed_forms import grain
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import grain
 from tpulite.compiler.plan.slabs import WindowedRows, slab_bounds, slab_modes
 from tpulite.compiler.plan.strategy import choose_all
-from tpulite.compiler.plan.windows import Axis
 from tpulite_testing.drawn.range_cases import config_name, draw_case
 
 CONFIGS = (
@@ -87,7 +87,7 @@ def test_every_shape_of_a_dense_grid_has_a_strategy_that_fits(config, kind):
 def windows(seed: int):
     rng = np.random.default_rng(seed)
     kernel, stride = (int(v) for v in rng.integers(1, 6, 2))
-    axis = Axis(kernel, stride, int(rng.integers(1, 3)), *(int(v) for v in rng.integers(0, 4, 2)))
+    axis = Axis1D(kernel, stride, int(rng.integers(1, 3)), *(int(v) for v in rng.integers(0, 4, 2)))
     return rng, axis
 
 
@@ -95,13 +95,13 @@ def windows(seed: int):
 def test_slabs_cover_all_rows_and_read_no_more_than_promised(seed):
     rng, axis = windows(seed)
     for _ in range(60):
-        height = int(rng.integers(max(1, axis.extent - axis.before - axis.after), 60))
+        height = int(rng.integers(max(1, axis.reach - axis.before - axis.after), 60))
         out_height, batch = axis.outputs(height), int(rng.integers(1, 6))
         size = int(rng.choice([4, 8, 12, 16, 20]))
         out_bytes = int(rng.choice([4, 8, 12, 16, 20]))
         loose = axis.before + axis.after
         rows = WindowedRows(
-            batch, height, out_height, axis.stride, axis.extent, size, out_bytes, loose
+            batch, height, out_height, axis.stride, axis.reach, size, out_bytes, loose
         )
         room, wanted = int(rng.integers(10, 400)), int(rng.integers(1, 30))
         costs = {"in_cost": int(rng.integers(1, 5)), "out_cost": int(rng.integers(1, 5))}
@@ -136,7 +136,7 @@ def test_slabs_cover_all_rows_and_read_no_more_than_promised(seed):
 def test_runs_are_where_windows_change(seed):
     rng, axis = windows(seed)
     for _ in range(30):
-        size = int(rng.integers(max(1, axis.extent - axis.before - axis.after), 40))
+        size = int(rng.integers(max(1, axis.reach - axis.before - axis.after), 40))
         count = axis.outputs(size)
         starts = axis.runs(size)
         assert starts[0] == 0

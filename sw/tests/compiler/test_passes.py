@@ -21,6 +21,10 @@ from tpulite.compiler.geometry.passes import (
 ANY = AxisLimits()
 
 
+def axis_of(size, stride, dilation, kernel, before):
+    return Axis1D(kernel, stride, dilation, before, size=size)
+
+
 def flat(regions):
     return [output for region in regions for output in region]
 
@@ -58,7 +62,7 @@ class TestOutputs:
     def test_every_region_has_a_padding_that_the_field_can_hold(
         self, stride, dilation, pad, pitched
     ):
-        axis = Axis1D(20, stride, dilation, 4, pad)
+        axis = axis_of(20, stride, dilation, 4, pad)
         limits = axis_limits(axis, 60, pitched=pitched)
         assert limits.taps == 1 or dilation <= CONV.limit("dilation_y")
         regions = limits.cut(range(60), 50)
@@ -76,8 +80,8 @@ class TestOutputs:
 
     @pytest.mark.parametrize("stride", [1, 2, 3, 15])
     def test_regions_read_what_a_command_can(self, stride):
-        axis = Axis1D(70_000, stride, 9, 5, 3)
-        outputs = (axis.extent + 3 - 36) // stride
+        axis = axis_of(70_000, stride, 9, 5, 3)
+        outputs = (axis.size + 3 - 36) // stride
         limits = axis_limits(axis, outputs, pitched=False)
         regions = limits.cut(range(outputs), CONV.limit("columns"))
         assert flat(regions) == list(range(outputs))
@@ -86,44 +90,47 @@ class TestOutputs:
     @pytest.mark.parametrize(
         ("axis", "outputs", "pitched", "expected"),
         [
-            pytest.param(Axis1D(60, 1, 1, 3, 1), 60, False, ANY, id="no limit"),
-            pytest.param(Axis1D(60, 1, 1, 40, 0), 21, True, ANY, id="large kernel"),
-            pytest.param(Axis1D(60, 15, 15, 3, 31), 5, False, ANY, id="all that fields can say"),
-            pytest.param(Axis1D(60, 1, 16, 3, 0), 28, True, AxisLimits(1), id="dilation"),
-            pytest.param(Axis1D(60, 16, 1, 3, 0), 4, True, AxisLimits(1), id="rows far apart"),
-            pytest.param(Axis1D(60, 16, 1, 3, 0), 4, False, AxisLimits(15, 1), id="columns apart"),
+            pytest.param(axis_of(60, 1, 1, 3, 1), 60, False, ANY, id="no limit"),
+            pytest.param(axis_of(60, 1, 1, 40, 0), 21, True, ANY, id="large kernel"),
+            pytest.param(axis_of(60, 15, 15, 3, 31), 5, False, ANY, id="all that fields can say"),
+            pytest.param(axis_of(60, 1, 16, 3, 0), 28, True, AxisLimits(1), id="dilation"),
+            pytest.param(axis_of(60, 16, 1, 3, 0), 4, True, AxisLimits(1), id="rows far apart"),
+            pytest.param(axis_of(60, 16, 1, 3, 0), 4, False, AxisLimits(15, 1), id="columns apart"),
             # 31 positions behind the image need no limit, 32 begin where all is behind it.
-            pytest.param(Axis1D(20, 1, 1, 3, 0), 49, False, ANY, id="31 behind"),
+            pytest.param(axis_of(20, 1, 1, 3, 0), 49, False, ANY, id="31 behind"),
             pytest.param(
-                Axis1D(20, 1, 1, 3, 0), 50, False, AxisLimits(15, 17, (0, 18)), id="32 behind"
+                axis_of(20, 1, 1, 3, 0), 50, False, AxisLimits(15, 17, (0, 18)), id="32 behind"
             ),
             pytest.param(
-                Axis1D(20, 1, 1, 3, 32), 30, False, AxisLimits(15, 17, (1, 1 << 30)), id="before"
+                axis_of(20, 1, 1, 3, 32), 30, False, AxisLimits(15, 17, (1, 1 << 30)), id="before"
             ),
             # Every second output needs a row less of padding: 40 - 31 rows are five outputs.
             pytest.param(
-                Axis1D(20, 2, 4, 3, 40), 30, False, AxisLimits(4, 10, (5, 1 << 30)), id="strides"
+                axis_of(20, 2, 4, 3, 40), 30, False, AxisLimits(4, 10, (5, 1 << 30)), id="strides"
             ),
             # Both: output 5 still reads in front, 24 is the first one that is behind.
             pytest.param(
-                Axis1D(20, 2, 4, 3, 40), 60, False, AxisLimits(4, 10, (5, 26)), id="both"
+                axis_of(20, 2, 4, 3, 40), 60, False, AxisLimits(4, 10, (5, 26)), id="both"
             ),
             pytest.param(
-                Axis1D(20, 20, 1, 3, 40), 9, True, AxisLimits(1, 31, (1, 3)), id="far rows"
+                axis_of(20, 20, 1, 3, 40), 9, True, AxisLimits(1, 31, (1, 3)), id="far rows"
             ),
             pytest.param(
-                Axis1D(5000, 1, 1, 3, 1), 5000, False, AxisLimits(most=2045), id="long image"
+                axis_of(5000, 1, 1, 3, 1), 5000, False, AxisLimits(most=2045), id="long image"
             ),
             pytest.param(
-                Axis1D(5000, 2, 9, 20, 0), 2400, True, AxisLimits(most=961), id="long and dilated"
+                axis_of(5000, 2, 9, 20, 0), 2400, True, AxisLimits(most=961), id="long and dilated"
             ),
             pytest.param(
-                Axis1D(5000, 1, 1, 3, 40), 5000, False, AxisLimits(15, 17, (9, 1 << 30), most=2045),
+                axis_of(5000, 1, 1, 3, 40),
+                5000,
+                False,
+                AxisLimits(15, 17, (9, 1 << 30), most=2045),
                 id="long image, and before",
             ),
-            pytest.param(Axis1D(2047, 1, 1, 3, 0), 2045, False, ANY, id="as long as can be"),
+            pytest.param(axis_of(2047, 1, 1, 3, 0), 2045, False, ANY, id="as long as can be"),
             pytest.param(
-                Axis1D(2048, 1, 1, 3, 0), 2046, False, AxisLimits(most=2045), id="a row too long"
+                axis_of(2048, 1, 1, 3, 0), 2046, False, AxisLimits(most=2045), id="a row too long"
             ),
         ],
     )  # fmt: skip
@@ -137,16 +144,16 @@ class TestFarColumns:
     @pytest.mark.parametrize(
         ("axis", "outputs", "expected"),
         [
-            pytest.param(Axis1D(96, 16, 1, 16, 0), 6, (15, 0, 6), id="patches"),
-            pytest.param(Axis1D(96, 16, 1, 3, 2), 7, (15, 1, 6), id="last one at the border"),
-            pytest.param(Axis1D(97, 16, 1, 3, 2), 7, (15, 1, 7), id="last one inside"),
-            pytest.param(Axis1D(130, 18, 1, 20, 9), 8, (15, 1, 7), id="both borders"),
-            pytest.param(Axis1D(150, 16, 20, 3, 20), 10, (1, 2, 9), id="dilated"),
-            pytest.param(Axis1D(99, 16, 1, 3, 2), 3, (15, 1, 3), id="few outputs"),
-            pytest.param(Axis1D(99, 16, 1, 3, 2), 2, None, id="a single output inside"),
-            pytest.param(Axis1D(96, 15, 1, 16, 0), 6, None, id="a stride of the field"),
-            pytest.param(Axis1D(60_000, 16_383, 1, 3, 0), 4, (15, 0, 4), id="the largest pitch"),
-            pytest.param(Axis1D(60_000, 16_384, 1, 3, 0), 4, None, id="no pitch"),
+            pytest.param(axis_of(96, 16, 1, 16, 0), 6, (15, 0, 6), id="patches"),
+            pytest.param(axis_of(96, 16, 1, 3, 2), 7, (15, 1, 6), id="last one at the border"),
+            pytest.param(axis_of(97, 16, 1, 3, 2), 7, (15, 1, 7), id="last one inside"),
+            pytest.param(axis_of(130, 18, 1, 20, 9), 8, (15, 1, 7), id="both borders"),
+            pytest.param(axis_of(150, 16, 20, 3, 20), 10, (1, 2, 9), id="dilated"),
+            pytest.param(axis_of(99, 16, 1, 3, 2), 3, (15, 1, 3), id="few outputs"),
+            pytest.param(axis_of(99, 16, 1, 3, 2), 2, None, id="a single output inside"),
+            pytest.param(axis_of(96, 15, 1, 16, 0), 6, None, id="a stride of the field"),
+            pytest.param(axis_of(60_000, 16_383, 1, 3, 0), 4, (15, 0, 4), id="the largest pitch"),
+            pytest.param(axis_of(60_000, 16_384, 1, 3, 0), 4, None, id="no pitch"),
         ],
     )
     def test_outputs_inside_the_image_go_together(self, axis, outputs, expected):
@@ -158,7 +165,7 @@ class TestFarColumns:
         assert limits == AxisLimits(taps, 1, (first, stop))
         last = (axis.kernel - 1) * axis.dilation
         inside = [
-            o for o in range(outputs) if axis.origin(o) >= 0 and axis.origin(o) + last < axis.extent
+            o for o in range(outputs) if axis.origin(o) >= 0 and axis.origin(o) + last < axis.size
         ]
         assert inside == list(range(first, stop))
 
@@ -233,7 +240,7 @@ class TestKernels:
         assert flat(p.blocks for p in passes) == list(range(3, 3 + blocks))
 
     def test_tiles_have_as_many_output_rows_as_fit(self):
-        y = Axis1D(100, 2, 1, 5, 0)
+        y = axis_of(100, 2, 1, 5, 0)
         assert plan_tiles(y, ANY, 8, 10, 1000) == (8, AxisLimits(taps=5, blocks=5))
         assert plan_tiles(y, ANY, 8, 10, 190) == (8, AxisLimits(taps=5, blocks=1))
         assert plan_tiles(y, ANY, 8, 10, 189) == (8, AxisLimits(taps=4, blocks=1))
@@ -247,7 +254,7 @@ class TestKernels:
         )
 
     def test_tiles_have_no_more_rows_than_the_image(self):
-        y = Axis1D(6, 2, 3, 3, 2)
+        y = axis_of(6, 2, 3, 3, 2)
         assert plan_tiles(y, ANY, 3, 10, 60) == (3, AxisLimits(taps=3, blocks=1))
         assert plan_tiles(y, ANY, 3, 10, 59) == (3, AxisLimits(taps=1, blocks=1))
         assert plan_tiles(y, ANY, 3, 10, 49) == (1, AxisLimits(taps=2, blocks=1))

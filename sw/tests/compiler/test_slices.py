@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.compiler.geometry.axis import Axis1D, needed_rows
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.backward import (
     Reach,
     backward,
@@ -20,7 +20,7 @@ SAME = {"padding": (1, 1, 1, 1)}
 
 
 def test_slices_of_a_3x3_convolution():
-    reach = Reach(stride=1, pad=1, size=backward_extent(1, kernel=3, stride=1), extent=6, target=6)
+    reach = Reach(Axis1D(backward_extent(1, kernel=3, stride=1), 1, before=1, size=6), 6)
     assert reach.span(0, 3) == (0, 4)
     assert reach.span(3, 6) == (2, 6)
 
@@ -28,11 +28,12 @@ def test_slices_of_a_3x3_convolution():
 def test_size_is_the_larger_of_window_and_stride_and_the_last_slice_ends_with_the_image():
     assert backward_extent(2, kernel=1, stride=3) == 6
     assert backward_extent(5, kernel=3, stride=1, dilation=4) == 13
-    conv = Reach(stride=3, pad=0, size=backward_extent(1, kernel=1, stride=3), extent=20, target=7)
+    conv = Reach(Axis1D(backward_extent(1, kernel=1, stride=3), 3, size=20), 7)
     assert conv.span(0, 2) == (0, 6)
-    assert conv._replace(size=1).span(0, 2) == (0, 4)  # pooling: the window
+    pool = Reach(Axis1D(1, 3, size=20), 7)  # only its window counts
+    assert pool.span(0, 2) == (0, 4)
     assert conv.span(6, 7) == (18, 20)
-    assert Reach(stride=1, pad=4, size=9, extent=20, target=20).span(5, 10) == (1, 14)
+    assert Reach(Axis1D(9, 1, before=4, size=20), 20).span(5, 10) == (1, 14)
 
 
 @pytest.mark.parametrize("name", ["outputs", "kernel", "stride", "dilation"])
@@ -43,7 +44,7 @@ def test_nothing_of_a_window_is_zero(name):
 
 
 def test_what_reads_nothing_but_padding_still_needs_a_row():
-    reach = Reach(stride=1, pad=5, size=2, extent=3, target=11)
+    reach = Reach(Axis1D(2, 1, before=5, size=3), 11)
     assert reach.span(0, 2) == (0, 1)
     assert reach.span(9, 10) == (2, 3)
 
@@ -216,8 +217,11 @@ def really_read(layer, rows, index, images):
         kernel = layer.window if isinstance(layer, Pool) else layer.weight.shape
         dilation = 1 if isinstance(layer, Pool) else layer.dilation[0]
         extent = images[layer.inputs[index]].shape[0]
-        y = Axis1D(extent, layer.stride[0], dilation, kernel[0], layer.padding[0])
-        return needed_rows(y, rows)
+        origins = [row * layer.stride[0] - layer.padding[0] for row in rows]
+        read = [first + tap * dilation for first in origins for tap in range(kernel[0])]
+        inside = [row for row in read if 0 <= row < extent]
+        inside = inside or [min(max(origins[0], 0), extent - 1)]  # at least one
+        return range(min(inside), max(inside) + 1)
     return backward(layer, rows, index, images)
 
 

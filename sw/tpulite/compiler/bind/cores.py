@@ -9,8 +9,8 @@ import numpy as np
 
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
+from tpulite.compiler.geometry.closed_forms import cuts
 from tpulite.compiler.operators.shapes import Shape, ShapeRange
-from tpulite.compiler.plan.closed_forms import cuts
 from tpulite.graph.layers import Affine, Conv, Depthwise, LayerGraph
 
 __all__ = ["CoreProgram", "bind_cores"]

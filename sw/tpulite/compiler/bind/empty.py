@@ -8,10 +8,10 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.network_plan import NetworkPlan
+from tpulite.compiler.geometry.closed_forms import Number, both, most
 from tpulite.compiler.operators.operator import Operator, tensor_spec
 from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.words import END_WORD
-from tpulite.compiler.plan.closed_forms import Number, both, most
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.counted import counted
 from tpulite.graph.layers import Conv
@@ -38,7 +38,7 @@ def total_strategies(
     none = ~some if isinstance(some, np.ndarray) else not some
     y, x = operator.axes_of(height, width)
     # Closed forms divide by extents: where one is 0, they get the least that suits the window.
-    extents = most(height, none * y.extent), most(width, none * x.extent)
+    extents = most(height, none * y.reach), most(width, none * x.reach)
     found = operator.strategies(most(batch, 1), *extents, most(channels, 1))
     sizes = dict.fromkeys(found[0].sizes, 0)
     kept = (each._replace(feasible=both(each.feasible, some)) for each in found)
@@ -72,7 +72,7 @@ def empty_extents(network: Network, height: int, width: int) -> Mapping[str, tup
             if sizes[i] and outputs[i] < 1:
                 raise ValueError(
                     f"{node.layer.title}: {what} {sizes[i]} is too small for a window of "
-                    f"{axes[i].extent}"
+                    f"{axes[i].reach}"
                 )
         found[node.output] = max(outputs[0], 0), max(outputs[1], 0)
         found.setdefault(network.whole(node.output), found[node.output])

@@ -7,6 +7,7 @@ from functools import cached_property
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.join import find_parts
 from tpulite.compiler.bind.normalize import normalize
+from tpulite.compiler.geometry.axis import Axis1D, axes_of
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
 from tpulite.compiler.operators.operator import Operator
@@ -14,7 +15,6 @@ from tpulite.compiler.operators.pointwise import Pointwise
 from tpulite.compiler.operators.pool import Pooling
 from tpulite.compiler.operators.shapes import ShapeRange
 from tpulite.compiler.operators.steps import Maker
-from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.graph.layers import (
     Activation,
@@ -75,16 +75,16 @@ class Packed:
 
     Parameters
     ----------
-    axes : tuple of Axis
+    axes : tuple of Axis1D
         Geometry of the layer that reads it, before and after it was packed.
-    folded : tuple of Axis
+    folded : tuple of Axis1D
         The same of the packed layer.
     patches : Patches
         How; their number depends on the extents.
     """
 
-    axes: tuple[Axis, Axis]
-    folded: tuple[Axis, Axis]
+    axes: tuple[Axis1D, Axis1D]
+    folded: tuple[Axis1D, Axis1D]
     patches: Patches
 
     def count(self, height: int, width: int) -> tuple[int, int]:
@@ -191,7 +191,7 @@ class Network:
                 if extents[node.output][i] < 1:
                     raise ValueError(
                         f"{node.layer.title}: {what} {sizes[i]} is too small for a window of "
-                        f"{axes[i].extent}"
+                        f"{axes[i].reach}"
                     )
 
     def check_branches(self, extents: Mapping[str, tuple[int, int]]) -> None:
@@ -269,7 +269,7 @@ def _operator(
     raise ValueError(f"{layer.title} cannot have a range of shapes: it is {type(layer).__name__}")
 
 
-def _axes(layer: Conv) -> tuple[Axis, Axis]:
+def _axes(layer: Conv) -> tuple[Axis1D, Axis1D]:
     return axes_of(layer.weight.shape[:2], layer.stride, layer.dilation, layer.padding)
 
 

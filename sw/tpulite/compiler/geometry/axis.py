@@ -1,8 +1,12 @@
-"""Geometry of a convolution along one axis, and what one command can read of it."""
+"""Geometry of windows along one axis, and what one command can read of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tpulite.arch.isa import CONV
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
 
 __all__ = [
     "LARGEST_DILATION",
@@ -11,9 +15,11 @@ __all__ = [
     "LARGEST_PAD",
     "LARGEST_STRIDE",
     "Axis1D",
+    "axes_of",
     "most_outputs",
-    "needed_rows",
 ]
+
+Numbers = NDArray[np.int64]
 
 LARGEST_KERNEL = CONV.limit("kernel_rows")
 """Largest kernel of one command, along each axis."""
@@ -44,42 +50,135 @@ def most_outputs(positions: int, taps: int, stride: int, dilation: int) -> int:
 
 @dataclass(frozen=True)
 class Axis1D:
-    """Geometry of a convolution along one axis.
+    """Geometry of windows along one axis.
+
+    Numbers may be arrays: of many layers, or of many shapes.
 
     Parameters
     ----------
-    extent : int
-        Input positions.
-    stride, dilation, kernel : int
+    kernel, stride, dilation : int
         As usual; of a part of the kernel, if ``start`` says where that begins.
-    pad : int
-        Padding before the first position.
+    before, after : int
+        Padding.
+    size : int
+        Positions of the tensor; 0 where it has any size, which methods get as an argument then.
     start : int
         First tap.
     """
 
-    extent: int
-    stride: int
-    dilation: int
     kernel: int
-    pad: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+    size: int = 0
     start: int = 0
 
-    def origin(self, output: int) -> int:
+    @property
+    def reach(self) -> int:
+        """Positions that a window covers."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def clipped(self) -> int:
+        """Most outputs whose windows reach into the padding."""
+        return ceil_div(self.before, self.stride) + ceil_div(self.after, self.stride)
+
+    def at(self, size: int) -> "Axis1D":
+        """Return the geometry of a tensor of ``size`` positions."""
+        return replace(self, size=size)
+
+    def outputs(self, size: Number) -> Number:
+        """Return the outputs of ``size`` inputs."""
+        return (size + self.before + self.after - self.reach) // self.stride + 1
+
+    def origin(self, output: Number) -> Number:
         """Return the position that the first tap of an output reads; it may be in the padding."""
-        return output * self.stride + self.start * self.dilation - self.pad
+        return output * self.stride + self.start * self.dilation - self.before
 
     def span(self, outputs: range) -> range:
-        """Return the positions that outputs read, clipped to the image."""
-        first = self.origin(outputs.start)
-        last = self.origin(outputs.stop - 1) + (self.kernel - 1) * self.dilation
-        return range(max(first, 0), min(last + 1, self.extent))
+        """Return the positions that outputs read, clipped to the tensor."""
+        stop = self.origin(outputs.stop - 1) + self.reach
+        return range(max(self.origin(outputs.start), 0), min(stop, self.size))
+
+    def needed(self, outputs: range) -> range:
+        """Return the same; at least one position, so that there is a tensor."""
+        return range(*self.reads_of(outputs.start, outputs.stop - 1, self.size))
+
+    def reads_of(self, first: Number, last: Number, size: Number) -> tuple[Number, Number]:
+        """Return the first position that outputs read, and where they end; at least one.
+
+        Parameters
+        ----------
+        first, last : int or array of int
+            The first and the last output.
+        size : int or array of int
+            Positions of the tensor.
+        """
+        begin = least(most(self.origin(first), 0), size - 1)
+        return begin, least(most(self.origin(last) + self.reach, 1), size)
+
+    def clip(self, outputs: Numbers, size: int) -> tuple[Numbers, Numbers]:
+        """Return the first position of each window inside the image, and where it ends there."""
+        first = self.origin(outputs)
+        return np.maximum(first, 0), np.minimum(first + self.reach, size)
+
+    def whole(self, size: Number) -> tuple[Number, Number]:
+        """Return the first output with a window that is not clipped, and where those end."""
+        count = self.outputs(size)
+        first = least(ceil_div(self.before, self.stride), count)
+        stop = (size + self.before - self.reach) // self.stride + 1
+        return first, least(most(stop, first), count)
+
+    def runs(self, size: int) -> Numbers:
+        """Return where runs of outputs with windows of one size begin: clipped ones are alone."""
+        first, stop = self.whole(size)
+        middle = [first] if stop > first else []
+        clipped = np.arange(stop, self.outputs(size))
+        return np.concatenate([np.arange(first), middle, clipped]).astype(np.int64)
+
+    def covered(self, size: Number) -> Number:
+        """Return the positions of all windows together, clipped."""
+        count = self.outputs(size)
+        over = most((count - 1) * self.stride - self.before + self.reach - size, 0)
+        missing = self._series(self.before, count) + self._series(over, count)
+        return count * self.reach - missing
+
+    def _series(self, largest: Number, count: Number) -> Number:
+        """Return the sum of ``largest``, less ``stride`` each time, while positive."""
+        terms = least(ceil_div(largest, self.stride), count)
+        return terms * largest - self.stride * (terms * (terms - 1) // 2)
+
+    def reads(
+        self, begin: Numbers, stop: Numbers, size: Number, unit: Number
+    ) -> tuple[Numbers, Numbers]:
+        """Return the positions that ranges of outputs read: first ones, and where they end.
+
+        Parameters
+        ----------
+        begin, stop : array of int
+            Where the ranges begin and end, in numbers of outputs that run through a batch of
+            images.
+        size : int or array of int
+            Positions of an image.
+        unit : int or array of int
+            The first positions are multiples of it.
+        """
+        count = self.outputs(size)
+        (image, first), (image_of_last, last) = np.divmod(begin, count), np.divmod(stop - 1, count)
+        first, stop = self.reads_of(first, last, size)
+        return (image * size + first) // unit * unit, image_of_last * size + stop
 
 
-def needed_rows(y: Axis1D, outputs: range) -> range:
-    """Return the image rows that some output rows read; at least one, so that there is an image."""
-    rows = y.span(outputs)
-    if rows:
-        return rows
-    row = min(max(rows.start, 0), y.extent - 1)
-    return range(row, row + 1)
+def axes_of(
+    kernel: tuple[int, ...],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    padding: tuple[int, int, int, int],
+) -> tuple[Axis1D, Axis1D]:
+    """Return the geometries along height and width; padding is (top, left, bottom, right)."""
+    top, left, bottom, right = padding
+    return (
+        Axis1D(kernel[0], stride[0], dilation[0], top, bottom),
+        Axis1D(kernel[1], stride[1], dilation[1], left, right),
+    )

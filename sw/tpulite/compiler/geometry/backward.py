@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.graph.layers import (
     Activation,
     Concat,
@@ -27,22 +28,15 @@ class Reach(NamedTuple):
 
     Parameters
     ----------
-    stride : int
-        Input positions from output to output; 0 if all outputs need the same.
-    pad : int
-        Padding before the first position.
-    size : int
-        Positions that count as needed by one output.
-    extent, target : int
-        Positions of the input, and of the output.
+    window : Axis1D
+        What counts as needed by one output; its stride is 0 if all outputs need the same.
+    target : int
+        Positions of the output.
     repeat : int
         Outputs, one after the other, that need the same.
     """
 
-    stride: int
-    pad: int
-    size: int
-    extent: int
+    window: Axis1D
     target: int
     repeat: int = 1
 
@@ -52,12 +46,9 @@ class Reach(NamedTuple):
         It is clipped to the input and has at least one position, even if only padding is read; for
         the last outputs it ends where the input ends.
         """
-        first = start // self.repeat * self.stride - self.pad
-        first = min(first, self.extent - 1) if first > 0 else 0
-        if stop == self.target:
-            return first, self.extent
-        last = (stop - 1) // self.repeat * self.stride - self.pad + self.size
-        return first, min(max(last, first + 1), self.extent)
+        window, repeat = self.window, self.repeat
+        first, last = window.reads_of(start // repeat, (stop - 1) // repeat, window.size)
+        return first, window.size if stop == self.target else last
 
 
 def backward_extent(outputs: int, *, kernel: int, stride: int, dilation: int = 1) -> int:
@@ -163,4 +154,4 @@ def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis
             stride, size = 0, extent  # each row of a product needs all of the second matrix
         case _ if not sliceable(layer, axis=axis):
             raise ValueError(f"{layer.title} cannot run slice by slice")
-    return Reach(stride, pad, size, extent, target, repeat)
+    return Reach(Axis1D(size, stride, before=pad, size=extent), target, repeat)

@@ -113,10 +113,10 @@ def axis_limits(axis: Axis1D, outputs: int, *, pitched: bool) -> AxisLimits:
     if axis.stride > LARGEST_STRIDE and pitched:
         taps, step = 1, 1
     # The last tap of an output reads here; behind the image lie no more positions than padding.
-    last = (axis.kernel - 1) * axis.dilation - axis.pad
-    before, behind = max(0, -(-(axis.pad - LARGEST_PAD) // axis.stride)), _ANY
-    if (outputs - 1) * axis.stride + last - axis.extent >= LARGEST_PAD:
-        behind = max(before, -(-(axis.extent - last) // axis.stride))
+    last = (axis.kernel - 1) * axis.dilation - axis.before
+    before, behind = max(0, -(-(axis.before - LARGEST_PAD) // axis.stride)), _ANY
+    if (outputs - 1) * axis.stride + last - axis.size >= LARGEST_PAD:
+        behind = max(before, -(-(axis.size - last) // axis.stride))
     if before or behind != _ANY:
         taps = min(taps, LARGEST_PAD // 2 // axis.dilation + 1)
     if single:
@@ -138,9 +138,9 @@ def far_columns(axis: Axis1D, outputs: int) -> AxisLimits | None:
     """
     if not LARGEST_STRIDE < axis.stride <= CONV.limit("act_pitch"):
         return None
-    last = (axis.kernel - 1) * axis.dilation - axis.pad  # tap of output 0
-    first = -(-axis.pad // axis.stride)
-    stop = min(outputs, (axis.extent - 1 - last) // axis.stride + 1)
+    last = (axis.kernel - 1) * axis.dilation - axis.before  # tap of output 0
+    first = -(-axis.before // axis.stride)
+    stop = min(outputs, (axis.size - 1 - last) // axis.stride + 1)
     if stop - first < 2:
         return None
     return AxisLimits(axis_limits(axis, outputs, pitched=False).taps, 1, (first, stop))
@@ -221,7 +221,7 @@ def plan_tiles(
     """
     while True:
         for taps in range(min(y.kernel, limits.taps), 0, -1):
-            rows = min((outputs - 1) * y.stride + (taps - 1) * y.dilation + 1, y.extent)
+            rows = min((outputs - 1) * y.stride + (taps - 1) * y.dilation + 1, y.size)
             if rows * row_rows <= room:
                 blocks = room // (rows * row_rows)
                 return outputs, replace(limits, taps=taps, blocks=blocks)

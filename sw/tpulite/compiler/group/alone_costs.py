@@ -148,8 +148,8 @@ class _Moved:
         for name, reach in dict(zip(table.sources[index], reaches, strict=True)).items():
             whole, halo = table.row[name] * table.extents[0][name], 0
             if name not in resident:
-                if reach is not None and reach.stride:
-                    halo = table.row[name] * max(0, reach.size - reach.stride)
+                if reach is not None and reach.window.stride:
+                    halo = table.row[name] * max(0, reach.window.kernel - reach.window.stride)
                 read += whole + (strips - 1) * halo
                 at_a_time += table.row[name] * step + halo
             elif table.enters(name, range(index, index + 1)):

@@ -66,7 +66,7 @@ def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[s
             low, high = reach.span(start, stop)
             known = reach.span(0, before)[1] if rolling and before else 0
             if axis:
-                low, high = low // grain * grain, min(-(-high // grain) * grain, reach.extent)
+                low, high = low // grain * grain, min(-(-high // grain) * grain, reach.window.size)
             if (other := needs.get(source)) is not None:
                 low, high, known = min(low, other[0]), max(high, other[1]), max(known, other[2])
             needs[source] = (low, high, known)

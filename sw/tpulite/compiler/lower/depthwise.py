@@ -7,7 +7,6 @@ import numpy as np
 
 from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis, Drain, Opcode
-from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.window import read_window
@@ -41,7 +40,7 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
             out = target.open(part)
             view = None
             if not self._source.resident and not plan.by_pass:
-                view, loads = self._source.read(needed_rows(plan.y, part), index)
+                view, loads = self._source.read(plan.y.needed(part), index)
                 yield from loads
             for phase in plan.phases(part):
                 yield from self._phase(part, view, out, phase)
@@ -59,7 +58,7 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         for region in phase.regions:
             source = view
             if source is None and not self._plan.by_pass:
-                source, loads = self._source.read(needed_rows(y, region[0]), index)
+                source, loads = self._source.read(y.needed(region[0]), index)
                 yield from loads
             for block in range(self._target.blocks):
                 yield from self._block(source, out, phase, region, block)
@@ -107,7 +106,7 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
             view, place_block = source, block
             if view is None:
                 store = self._source.some_blocks(range(block, block + 1))
-                view, loads = store.read(needed_rows(y, region[0]), index)
+                view, loads = store.read(y.needed(region[0]), index)
                 yield from loads
                 place_block = 0
             fields, place = read_window(view, y, x, region, place_block)

@@ -40,7 +40,7 @@ def read_window(
         y, pitch = replace(y, stride=1), pitch * y.stride
     else:
         top, height, row = _clip(y, outputs[0], view.rows)
-    left, width, column = _clip(x, outputs[1], range(x.extent))
+    left, width, column = _clip(x, outputs[1], range(x.size))
     y, x = _without_idle_steps(y, outputs[0]), _without_idle_steps(x, outputs[1])
     for what, value, limit in (
         ("Padding", max(top, left), CONV.limit("pad_top")),
@@ -88,7 +88,7 @@ def read_row(
         "act_pitch": x.stride,
         "act_block_pitch": view.block_pitch,
     }
-    if 0 <= position < y.extent:
+    if 0 <= position < y.size:
         return fields, view.at(position, x.origin(outputs.start), block)
     padding = {"dilation_x": 1, "pad_left": x.kernel, "width": 1}  # all taps lie before column 0
     return fields | padding, view.at(view.rows.start, 0, block)
@@ -115,7 +115,7 @@ def _clip(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
 
 def _clip_rows_of_outputs(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
     """Return the same of an image that has just the rows that the outputs read with one tap."""
-    read = [o for o in outputs if 0 <= axis.origin(o) < axis.extent]
+    read = [o for o in outputs if 0 <= axis.origin(o) < axis.size]
     if not read:
         return len(outputs), 1, present.start
     return read[0] - outputs.start, len(read), axis.origin(read[0])

@@ -12,7 +12,10 @@ from tpulite.compiler.geometry.axis import (
     LARGEST_KERNEL,
     LARGEST_PAD,
     LARGEST_STRIDE,
+    Axis1D,
+    axes_of,
 )
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.operators.conv_commands import conv_steps
 from tpulite.compiler.operators.conv_table import ConvWork
@@ -22,12 +25,10 @@ from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, even_cut
 from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights
 from tpulite.compiler.plan.chunks import MOST_BLOCKS
-from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import Slots, conv_strategies, slab_rows
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Conv
 from tpulite.program import PackedRows, TensorSpec
 
@@ -105,7 +106,7 @@ class Convolution(Operator):
         weight, x = layer.weight, self._x
         if self._dense is not None:
             weight = packed_row_weights(layer, config.array_size, transposed=False)
-            x = Axis(weight.shape[1], 1, 1, 0, 0)
+            x = Axis1D(weight.shape[1])
         form, records = layer_records(layer, config)
         blocks, n_blocks = (ceil_div(count, config.array_size) for count in weight.shape[2:])
         self.flat = self._dense is None and (kh, kw, *layer.stride, *layer.padding) == (
@@ -145,7 +146,7 @@ class Convolution(Operator):
         columns = self._x.outputs(shapes.width[1])
         return dense if saves and fits and columns <= self._config.acc_rows else None
 
-    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis1D, Axis1D]:
         """Return the geometries along height and width."""
         return self._y, self._x
 

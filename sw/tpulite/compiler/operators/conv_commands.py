@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tpulite.arch.isa import Drain, Engine, Opcode
+from tpulite.compiler.geometry.closed_forms import Number, pick
 from tpulite.compiler.operators.conv_regions import clip_image, cut_regions, cut_slabs
 from tpulite.compiler.operators.conv_table import ConvWork, conv_numbers, units_of
 from tpulite.compiler.operators.steps import (
@@ -19,10 +20,8 @@ from tpulite.compiler.operators.steps import (
 )
 from tpulite.compiler.operators.transfer import DramTensor, load_constants
 from tpulite.compiler.operators.words import Batch, Origin, commands
-from tpulite.compiler.plan.closed_forms import Number, pick
 from tpulite.compiler.plan.segments import Indices, Segments, Table, runs
 from tpulite.compiler.plan.units import Units
-from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["conv_steps"]
 
@@ -225,7 +224,7 @@ class _Commands:
         """Return LOADs of blocks of a slab, or of some columns of one, their rows, and needs."""
         slabs, panels, uses = self._slabs, self._panels, self._input_uses
         mine = self._layers.spread(panels.segments.owner)
-        left, right = Axis.of(mine, "x").reads(
+        left, right = mine.axis("x").reads(
             panels.begin, panels.stop, mine["width"], mine["column_unit"]
         )
         self._left = left * mine["cut"]
@@ -254,7 +253,7 @@ class _Commands:
         regions, region, units, unit = self._regions, self._region, self._units, self._unit
         mine, slabs, number = self._mine, self._slabs, self._result
         slab, panel = regions.slab[region], regions.panel[region]
-        y, x = Axis.of(mine, "y"), Axis.of(mine, "x")
+        y, x = mine.axis("y"), mine.axis("x")
         image, row = np.divmod(regions.row[region], mine["out_height"])
         rows, columns, column = (
             regions.rows[region],

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.compiler.plan.closed_forms import ceil_div
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import ceil_div
 from tpulite.compiler.plan.segments import FAR, Indices, Segments, Table, cut_parts
-from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["Slabs", "clip_image", "cut_regions", "cut_slabs"]
 
@@ -74,7 +74,7 @@ def cut_slabs(layers: Table) -> Slabs:
     begin, stop = cut_parts(segments, mine["extent"], mine["parts"], mine["unit"])
     shift = segments.number // mine["parts"] * mine["extent"]
     begin, stop = ((edge + shift) * mine["scale"] for edge in (begin, stop))
-    bounds = Axis.of(mine, "y").reads(begin, stop, mine["height"], mine["read_unit"])
+    bounds = mine.axis("y").reads(begin, stop, mine["height"], mine["read_unit"])
     return Slabs(segments, begin, stop, *bounds)
 
 
@@ -180,7 +180,7 @@ def cut_regions(
 
 
 def clip_image(
-    axis: Axis,
+    axis: Axis1D,
     first: Indices,
     count: Indices,
     taps: tuple[Indices, Indices],
@@ -190,7 +190,7 @@ def clip_image(
 
     Parameters
     ----------
-    axis : Axis
+    axis : Axis1D
         Geometry.
     first, count : array of int
         Outputs.

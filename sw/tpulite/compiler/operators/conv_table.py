@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES
+from tpulite.compiler.geometry.closed_forms import grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
-from tpulite.compiler.plan.closed_forms import grain
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import slab_rows
 from tpulite.compiler.plan.segments import numbers

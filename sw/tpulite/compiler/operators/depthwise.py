@@ -4,7 +4,14 @@ from collections.abc import Hashable, Sequence
 from math import prod
 
 from tpulite.arch.config import Config
-from tpulite.compiler.geometry.axis import LARGEST_DILATION, LARGEST_PAD, LARGEST_STRIDE
+from tpulite.compiler.geometry.axis import (
+    LARGEST_DILATION,
+    LARGEST_PAD,
+    LARGEST_STRIDE,
+    Axis1D,
+    axes_of,
+)
+from tpulite.compiler.geometry.closed_forms import Number
 from tpulite.compiler.operators.depthwise_commands import depthwise_steps
 from tpulite.compiler.operators.depthwise_table import FilterWork
 from tpulite.compiler.operators.depthwise_weights import pack_depthwise
@@ -12,11 +19,9 @@ from tpulite.compiler.operators.operator import Constants, Operator, Task
 from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut
-from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.depthwise import FilterFacts, depthwise_strategies, filter_rows
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["DepthwiseFilter"]
@@ -61,7 +66,7 @@ class DepthwiseFilter(Operator):
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         self.key: Hashable | None = (Depthwise, layer.weight.shape, self._axes, weights.form)
 
-    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis1D, Axis1D]:
         """Return the geometries along height and width."""
         return self._axes
 

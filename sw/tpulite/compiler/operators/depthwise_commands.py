@@ -4,17 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tpulite.arch.isa import CONV, Drain, Engine, Opcode
-from tpulite.arch.isa import Axis as Direction
+from tpulite.arch.isa import CONV, Axis, Drain, Engine, Opcode
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, pick
 from tpulite.compiler.operators.conv_regions import clip_image, cut_slabs
 from tpulite.compiler.operators.depthwise_table import FilterWork, filter_numbers
 from tpulite.compiler.operators.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.operators.transfer import DramTensor, load_constants
 from tpulite.compiler.operators.words import Batch, Origin, commands
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, pick
 from tpulite.compiler.plan.depthwise_pattern import Taps, even_parts
 from tpulite.compiler.plan.segments import Indices, Segments, Table, cut_parts
-from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["depthwise_steps"]
 
@@ -65,9 +63,9 @@ class _Commands:
         """Cut slabs at images, and into what one stream computes."""
         layers, slabs = self._layers, self._slabs
         accumulators, width = self._config.acc_rows, layers["out_width"]
-        x = Axis.of(layers.spread(np.arange(len(width))), "x")
-        down = layers["inner"] == Direction.Y
-        widest = np.minimum((_SIZE - x.extent) // x.stride + 1, accumulators)
+        x = layers.spread(np.arange(len(width))).axis("x")
+        down = layers["inner"] == Axis.Y
+        widest = np.minimum((_SIZE - x.reach) // x.stride + 1, accumulators)
         across = np.where(down, ceil_div(width, widest), self._parts(width, widest, slice(None)))
         lines = np.maximum(accumulators // ceil_div(width, across), 1)
         layer, first, stop = slabs.cut(layers, np.zeros_like(width), lines)
@@ -139,7 +137,7 @@ class _Commands:
         """Return LOADs by block, and by tile; for each command the number of its own."""
         layers, tiles, block, config = self._layers, self._tiles, self._block, self._config
         mine = layers.spread(tiles.owner)
-        down = layers.spread(self._r_layer)["inner"] == Direction.Y
+        down = layers.spread(self._r_layer)["inner"] == Axis.Y
         inner = pick(down, self._r_rows, self._r_columns)
         inner = np.minimum(inner, layers["numbers"][self._r_layer])
         many = layers["numbers"] > 1
@@ -192,7 +190,7 @@ class _Commands:
             self._kernel_part, mine["kernel_parts"] - 1
         )
         taps = Taps(*self._taps.table[:, tap])
-        y, x, out_width = Axis.of(mine, "y"), Axis.of(mine, "x"), mine["out_width"]
+        y, x, out_width = mine.axis("y"), mine.axis("x"), mine["out_width"]
         image, row = np.divmod(self._r_row[region], mine["out_height"])
         rows, columns = self._r_rows[region], self._r_columns[region]
         pad_top, height, down = clip_image(y, row, rows, (taps.row, taps.rows), mine["height"])

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
+from tpulite.compiler.geometry.closed_forms import grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
-from tpulite.compiler.plan.closed_forms import grain
 from tpulite.compiler.plan.depthwise import FilterFacts, filter_rows, pitch_of
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import slab_cuts

@@ -6,13 +6,13 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import Number
 from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Tiling
 from tpulite.compiler.operators.transfer import DramTensor
-from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import Axis
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import TensorSpec
 
@@ -130,7 +130,7 @@ class Operator(Protocol):
     key: Hashable | None
     zero_points: tuple[int, int]
 
-    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis1D, Axis1D]:
         """Return the geometries of its window along height and width."""
         ...
 

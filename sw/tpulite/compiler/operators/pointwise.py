@@ -9,6 +9,8 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.operators.operator import Constants, Operator, Resident, Site, Task
 from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.steps import (
@@ -25,17 +27,15 @@ from tpulite.compiler.operators.transfer import DramTensor, load_constants
 from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.place.constants import operand_records
 from tpulite.compiler.place.weights import layer_records
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts, pointwise_plans
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import Axis
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 
 __all__ = ["Pointwise"]
 
 _SOURCES = Origin.SOURCE, Origin.SECOND_SOURCE
 
-_POINT = Axis(1, 1, 1, 0, 0)
+_POINT = Axis1D(1)
 
 
 class Pointwise(Operator):
@@ -89,7 +89,7 @@ class Pointwise(Operator):
         self.key: Hashable | None = None if self.spare else self.facts
         self.zero_points: tuple[int, int] = (0, 0)
 
-    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis1D, Axis1D]:
         """Return the geometries along height and width."""
         return _POINT, _POINT
 

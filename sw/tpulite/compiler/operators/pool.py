@@ -9,6 +9,8 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import INT8
+from tpulite.compiler.geometry.axis import Axis1D, axes_of
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div
 from tpulite.compiler.operators.operator import Constants, Operator, Task
 from tpulite.compiler.operators.pool_commands import PoolCommands
 from tpulite.compiler.operators.shapes import Shape
@@ -16,12 +18,10 @@ from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut, even_cut
 from tpulite.compiler.place.constants import common_record
 from tpulite.compiler.place.requantizations import pool_requantization
-from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.pool import PoolFacts, pool_rows, pool_strategies
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Pool
 
 __all__ = ["Pooling"]
@@ -80,10 +80,10 @@ class Pooling(Operator):
             "high": INT8[-1] if summed else layer.high,
         }
 
-    def axes_of(self, height: Number, width: Number) -> tuple[Axis, Axis]:
+    def axes_of(self, height: Number, width: Number) -> tuple[Axis1D, Axis1D]:
         """Return the geometries along height and width."""
         if self._whole:
-            return Axis(height, 1, 1, 0, 0), Axis(width, 1, 1, 0, 0)
+            return Axis1D(height), Axis1D(width)
         return self.facts.y, self.facts.x
 
     def _facts_of(self, height: Number, width: Number) -> PoolFacts:

@@ -6,16 +6,15 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine, Opcode
+from tpulite.compiler.geometry.closed_forms import cuts, grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.operators.transfer import DramTensor, load_constants
 from tpulite.compiler.operators.words import Batch, Origin, commands
-from tpulite.compiler.plan.closed_forms import cuts, grain
 from tpulite.compiler.plan.pool import PoolFacts, pool_rows
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import join_bounds
 
 __all__ = ["PoolCommands"]
 
@@ -93,8 +92,8 @@ class PoolCommands:
         facts, shape = self._facts, self._shape
         images = np.arange(shape.batch)[:, None] * self._rows.out_height
         runs = (images + facts.y.runs(shape.height)).ravel()
-        y = join_bounds(self._bounds, runs)
-        x = join_bounds(self._across, facts.x.runs(shape.width))
+        y = np.union1d(self._bounds, runs)
+        x = np.union1d(self._across, facts.x.runs(shape.width))
         self._y, self._y_count = y[:-1], np.diff(y)
         self._x, self._x_count = x[:-1], np.diff(x)
         image, row = np.divmod(self._y, self._rows.out_height)

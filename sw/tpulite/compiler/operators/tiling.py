@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from tpulite.compiler.plan.closed_forms import cuts
+from tpulite.compiler.geometry.closed_forms import cuts
 
 __all__ = ["Buffers", "Cut", "Tiling", "block_cut", "even_cut"]
 

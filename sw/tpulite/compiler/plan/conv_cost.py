@@ -2,7 +2,7 @@
 
 from tpulite.arch.config import Config
 from tpulite.arch.timing import LOAD_TOKEN, REQUANTIZER, sum_latency, tile_cycles
-from tpulite.compiler.plan.closed_forms import Number, most
+from tpulite.compiler.geometry.closed_forms import Number, most
 
 __all__ = ["CONV_CYCLES", "product_cycles", "result_latency", "weights_latency", "weights_stay"]
 

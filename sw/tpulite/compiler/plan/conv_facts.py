@@ -5,13 +5,12 @@ from functools import cached_property
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, most_outputs
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D, most_outputs
+from tpulite.compiler.geometry.closed_forms import Number
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, cut_kernel, pass_tiles
 from tpulite.compiler.plan.chunks import MOST_BLOCKS
-from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.units import Units
-from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["ActivationExtents", "ConvFacts"]
 
@@ -43,7 +42,7 @@ class ConvFacts:
     ----------
     config : Config
         The machine.
-    y, x : Axis
+    y, x : Axis1D
         Its geometry; columns of packed rows are vectors.
     byte_step : int
         Bytes from an output column to the next if the input lies in packed rows; else 0.
@@ -60,8 +59,8 @@ class ConvFacts:
     """
 
     config: Config
-    y: Axis
-    x: Axis
+    y: Axis1D
+    x: Axis1D
     byte_step: int
     blocks: int
     runs: tuple[tuple[range, ...], ...]

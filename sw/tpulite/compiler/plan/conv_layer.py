@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RecordForm
+from tpulite.compiler.geometry.axis import Axis1D, axes_of
+from tpulite.compiler.geometry.closed_forms import ceil_div
 from tpulite.compiler.geometry.used_blocks import used_runs
-from tpulite.compiler.plan.closed_forms import ceil_div
 from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.compiler.plan.space import Placed
-from tpulite.compiler.plan.windows import Axis, axes_of
 from tpulite.graph.layers import Conv
 
 __all__ = ["conv_facts"]
@@ -37,7 +37,7 @@ def conv_facts(layer: Conv, source: Placed, target: Placed, config: Config) -> C
     byte_step, blocks = 0, ceil_div(depth, size)
     if packed is not None:  # columns are bytes; padding before the first is in the packed row
         byte_step, blocks = x.stride * depth, 1
-        x = Axis(ceil_div(x.kernel * depth, size), 1, 1, 0, 0)
+        x = Axis1D(ceil_div(x.kernel * depth, size))
     return ConvFacts(
         config=config,
         y=y,

@@ -16,8 +16,8 @@ from tpulite.arch.timing import (
     conv_latency,
 )
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT
+from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
-from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.ring import AROUND
@@ -52,13 +52,13 @@ _STORE = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN + END
 def slab_rows(facts: ConvFacts, extents: ActivationExtents, room: Room) -> WindowedRows:
     """Return the rows that are cut into slabs; what is in the buffer begins at any row."""
     size, y = facts.config.row_bytes, facts.y
-    in_padding = y.extent <= max(y.before, y.after)
+    in_padding = y.reach <= max(y.before, y.after)
     return WindowedRows(
         extents.batch,
         extents.height,
         extents.out_height,
         y.stride,
-        y.extent,
+        y.reach,
         extents.width * size if room.sources[0] else BEAT_BYTES,
         extents.out_width * size * facts.vector_rows if room.stored else BEAT_BYTES,
         y.before + y.after if in_padding else 0,
@@ -209,9 +209,9 @@ def _panels(
     unit = BEAT_BYTES // min(BEAT_BYTES, size)
     weight_rows = slots.weights * facts.small.largest
     space, stored = room.rows - weight_rows, int(room.stored)
-    in_rows = least(y.extent, extents.height)
+    in_rows = least(y.reach, extents.height)
     # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
-    fixed = x.extent - x.stride + unit - 1
+    fixed = x.reach - x.stride + unit - 1
     fit = (space - slots.inputs * in_rows * fixed) // (
         slots.inputs * in_rows * x.stride + stored * slots.outputs * facts.vector_rows
     )
@@ -225,7 +225,7 @@ def _panels(
         "slab_rows": 1,
         "in_rows": in_rows,
         "panels": panels,
-        "in_columns": least((out_columns - 1) * x.stride + x.extent + unit - 1, extents.width),
+        "in_columns": least((out_columns - 1) * x.stride + x.reach + unit - 1, extents.width),
         "out_columns": out_columns,
         "weight_rows": weight_rows,
         "needed_rows": weight_rows

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import PAIR
-from tpulite.arch.isa import CONV, Drain
-from tpulite.arch.isa import Axis as Direction
+from tpulite.arch.isa import CONV, Axis, Drain
 from tpulite.arch.timing import drain_interval, row_cycles
-from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, least, most, pick
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
-from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
 
@@ -29,7 +28,7 @@ class FilterFacts:
     ----------
     config : Config
         The machine.
-    y, x : Axis
+    y, x : Axis1D
         Geometry.
     blocks : int
         Channel blocks.
@@ -38,8 +37,8 @@ class FilterFacts:
     """
 
     config: Config
-    y: Axis
-    x: Axis
+    y: Axis1D
+    x: Axis1D
     blocks: int
     weights: DepthwiseWeights
 
@@ -51,7 +50,7 @@ class FilterFacts:
     def block_rows(self, pattern: Pattern) -> int:
         """Return the rows of the constants of a channel block, as far as a shape needs them."""
         size, numbers = self.config.array_size, pattern.numbers
-        if pattern.inner == Direction.X:  # columns are cut evenly
+        if pattern.inner == Axis.X:  # columns are cut evenly
             numbers = min(numbers, 2)
         return numbers * pattern.tile_rows(size) + self.weights.record_rows
 
@@ -149,7 +148,7 @@ def _array_cycles(
     """Return the cycles of the array for a channel block of all slabs."""
     config, accumulators = facts.config, facts.config.acc_rows
     total, slab = rows.batch * rows.out_height, least(sizes["slab_rows"], rows.out_height)
-    if pattern.inner == Direction.Y:
+    if pattern.inner == Axis.Y:
         beside = ceil_div(columns, accumulators)
         lines = most(accumulators // ceil_div(columns, beside), 1)
         down = ceil_div(slab, pattern.parts(slab, lines))

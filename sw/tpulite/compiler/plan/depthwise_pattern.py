@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from tpulite.arch.isa import Axis, RecordForm
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, pick
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, pick
 from tpulite.compiler.plan.depthwise_plan import DepthwisePlan
 
 __all__ = ["DepthwiseWeights", "Pattern", "Taps", "even_parts"]

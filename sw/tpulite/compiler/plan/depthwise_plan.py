@@ -18,8 +18,8 @@ from tpulite.arch.interleave import (
 from tpulite.arch.isa import Axis
 from tpulite.arch.timing import turnaround
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
+from tpulite.compiler.geometry.closed_forms import ceil_div
 from tpulite.compiler.geometry.cut import split
-from tpulite.compiler.plan.closed_forms import ceil_div
 
 __all__ = [
     "DepthwisePlan",

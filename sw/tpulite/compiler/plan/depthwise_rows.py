@@ -7,7 +7,7 @@ from itertools import product
 from math import gcd
 
 from tpulite.arch.isa import Axis
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Axis1D, axes_of
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, split
 from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, DepthwiseSpace, depthwise_plan
 from tpulite.compiler.plan.space import Placed, Space
@@ -137,7 +137,7 @@ class DepthwiseRows:
     @property
     def _most_taps(self) -> int:
         """Kernel rows of a pass that loads what it reads."""
-        rows = self.space.free_rows // _ROOM // self.x.extent
+        rows = self.space.free_rows // _ROOM // self.x.size
         return max(1, (rows - 1) // self.y.dilation + 1)
 
     def axes(
@@ -146,13 +146,12 @@ class DepthwiseRows:
         """Return the geometry of a phase, for a pass over some taps or for all of them."""
         taps = taps or (range(self.y.kernel), range(self.x.kernel))
         y, x = (
-            Axis1D(
-                axis.extent,
-                step * axis.dilation,
-                axis.dilation,
-                len(tap),
-                axis.pad - first * axis.stride,
-                tap.start,
+            replace(
+                axis,
+                kernel=len(tap),
+                stride=step * axis.dilation,
+                before=axis.before - first * axis.stride,
+                start=tap.start,
             )
             for axis, step, tap, first in zip((self.y, self.x), self.step, taps, phase, strict=True)
         )
@@ -165,17 +164,9 @@ def depthwise_rows(layer: Depthwise, source: Placed, target: Placed, space: Spac
     If constants do not stay, nor does an input in DRAM.
     """
     left = layer.padding[1] + source.column - target.column * layer.stride[1]
-    y, x = (
-        Axis1D(extent, stride, dilation, kernel, pad)
-        for extent, stride, dilation, kernel, pad in zip(
-            (source.height, source.width),
-            layer.stride,
-            layer.dilation,
-            layer.weight.shape[:2],
-            (layer.padding[0], left),
-            strict=True,
-        )
-    )
+    padding = layer.padding[0], left, *layer.padding[2:]
+    y, x = axes_of(layer.weight.shape[:2], layer.stride, layer.dilation, padding)
+    y, x = y.at(source.height), x.at(source.width)
     per_row = 0 if source.resident else source.blocks * source.width * y.stride
     per_row += 0 if target.resident else target.blocks * target.width
     plan = DepthwiseRows(

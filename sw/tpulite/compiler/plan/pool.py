@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.timing import row_cycles, vector_overhead, vector_pace
-from tpulite.compiler.plan.closed_forms import Number, both, ceil_div, least, most, pick, root
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["PoolFacts", "pool_rows", "pool_strategies"]
 
@@ -27,7 +27,7 @@ class PoolFacts:
     ----------
     config : Config
         The machine.
-    y, x : Axis
+    y, x : Axis1D
         Geometry.
     record_rows : int
         Rows of the buffer for its records.
@@ -36,8 +36,8 @@ class PoolFacts:
     """
 
     config: Config
-    y: Axis
-    x: Axis
+    y: Axis1D
+    x: Axis1D
     record_rows: int
     operation: VectorOp
 
@@ -136,15 +136,15 @@ def _panels(
     """Cut rows along the width: a tile is part of one output row of one block."""
     width, columns = widths
     unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
-    in_rows = least(facts.y.extent, rows.height)
+    in_rows = least(facts.y.reach, rows.height)
     # A panel of c columns reads (c - 1) * stride + extent, and begins at a beat.
-    fixed = facts.x.extent - facts.x.stride + unit - 1
+    fixed = facts.x.reach - facts.x.stride + unit - 1
     space = room.rows - facts.record_rows
     fit = (space // slots - in_rows * fixed) // (in_rows * facts.x.stride + 1)
     size = least(least(fit, MOST_VECTORS), columns)
     panels = ceil_div(ceil_div(columns, unit), most(size // unit, 1))
     out_columns = least(ceil_div(ceil_div(columns, unit), panels) * unit, columns)
-    in_columns = least((out_columns - 1) * facts.x.stride + facts.x.extent + unit - 1, width)
+    in_columns = least((out_columns - 1) * facts.x.stride + facts.x.reach + unit - 1, width)
     slabs = rows.batch * rows.out_height
     sizes = {
         "slots": slots,

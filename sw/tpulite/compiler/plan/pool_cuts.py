@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tpulite.compiler.geometry.axis import Axis1D, needed_rows
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, halves, split
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, find_runs, in_tiles
 from tpulite.compiler.plan.space import Made, Placed, Space
@@ -60,7 +60,7 @@ class PoolPlan:
             grain=target.grain,
             block_start=self.space.block_start,
         ):
-            needed = needed_rows(self.y, rows)
+            needed = self.y.needed(rows)
             yield PoolPart(rows, needed, self._blocks(needed))
 
     def _blocks(self, rows: range) -> tuple[range, ...]:
@@ -95,8 +95,8 @@ def pool_plan(layer: Pool, source: Placed, target: Placed, space: Space) -> Pool
         If a window lies in the padding altogether.
     """
     left = layer.padding[1] + source.column - target.column * layer.stride[1]
-    y = Axis1D(source.height, layer.stride[0], 1, layer.window[0], layer.padding[0])
-    x = Axis1D(source.width, layer.stride[1], 1, layer.window[1], left)
+    y = Axis1D(layer.window[0], layer.stride[0], before=layer.padding[0], size=source.height)
+    x = Axis1D(layer.window[1], layer.stride[1], before=left, size=source.width)
     input_tiles = InputTiles.of(source, space) if in_tiles(y, x, source, target, space) else None
     strips: tuple[range, ...] = (range(target.height),)
     per_row = 0 if target.resident else target.blocks * target.width

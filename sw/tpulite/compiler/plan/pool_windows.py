@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tpulite.arch.isa import VECTOR
-from tpulite.compiler.geometry.axis import Axis1D, needed_rows
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.cut import WINDOW_ROOM, cut_strips, split
 from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.plan.space import Placed, Space
@@ -66,8 +66,8 @@ def find_runs(axis: Axis1D, outputs: range) -> list[Run]:
     ValueError
         If a window lies in the padding altogether.
     """
-    first = max(-(-axis.pad // axis.stride), outputs.start)
-    stop = min((axis.extent + axis.pad - axis.kernel) // axis.stride + 1, outputs.stop)
+    first = max(-(-axis.before // axis.stride), outputs.start)
+    stop = min((axis.size + axis.before - axis.kernel) // axis.stride + 1, outputs.stop)
     if stop <= first:
         first = stop = outputs.stop
     whole = [range(i, min(i + MOST_VECTORS, stop)) for i in range(first, stop, MOST_VECTORS)]
@@ -100,7 +100,7 @@ def in_tiles(y: Axis1D, x: Axis1D, source: Placed, target: Placed, space: Space)
     # The form does not depend on how small the parts are that are tried.
     room = int(space.free_rows / space.share) * WINDOW_ROOM[0] // WINDOW_ROOM[1]
     strips = split(target.height, target.height, target.grain)
-    lines = max(len(needed_rows(y, strip)) for strip in strips)
+    lines = max(len(y.needed(strip)) for strip in strips)
     if lines * source.width <= room:
         return False
     grain = column_grain(space.config)

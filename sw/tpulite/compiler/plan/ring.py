@@ -10,7 +10,7 @@ from tpulite.arch.timing import (
     STORE_REQUEST,
     STORE_TOKEN,
 )
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, most
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, most
 
 __all__ = ["AROUND", "START", "TRANSFER_OVERHEAD", "ring_cycles"]
 

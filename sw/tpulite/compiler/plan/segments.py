@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.compiler.plan.closed_forms import Number, ceil_div
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div
 
 __all__ = ["FAR", "Indices", "Segments", "Spread", "Table", "cut_parts", "numbers", "runs"]
 
@@ -115,6 +116,10 @@ class Spread:
     def value(self, name: str, parts: Sequence[str]) -> list[Number]:
         """Return the parts of a dataclass, of which :func:`numbers` gave those of each layer."""
         return [self[f"{name}_{part}"] for part in parts]
+
+    def axis(self, name: str) -> Axis1D:
+        """Return the geometry of windows, of which numbers may be arrays."""
+        return Axis1D(*self.value(name, Axis1D.__match_args__))
 
 
 def numbers(name: str, value: object) -> dict[str, int]:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.compiler.plan.closed_forms import (
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import (
     Number,
     both,
     ceil_div,
@@ -19,7 +20,6 @@ from tpulite.compiler.plan.closed_forms import (
     pick,
 )
 from tpulite.compiler.plan.strategy import Room
-from tpulite.compiler.plan.windows import Axis
 
 __all__ = ["Slabs", "WindowedRows", "slab_bounds", "slab_cuts", "slab_modes"]
 
@@ -57,7 +57,7 @@ class WindowedRows(NamedTuple):
     def under(
         cls,
         extents: tuple[Number, Number, Number],
-        axes: tuple[Axis, Axis],
+        axes: tuple[Axis1D, Axis1D],
         row_bytes: int,
         room: Room,
         loose: int = 0,
@@ -72,7 +72,7 @@ class WindowedRows(NamedTuple):
             height,
             y.outputs(height),
             y.stride,
-            y.extent,
+            y.reach,
             width * row_bytes if room.sources[0] else BEAT_BYTES,
             x.outputs(width) * row_bytes if room.stored else BEAT_BYTES,
             loose,

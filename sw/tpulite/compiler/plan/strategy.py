@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.compiler.plan.closed_forms import Number, both, negate
+from tpulite.compiler.geometry.closed_forms import Number, both, negate
 
 __all__ = ["Room", "Strategy", "choose", "choose_all", "cost", "unmet"]
 

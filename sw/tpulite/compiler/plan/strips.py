@@ -209,7 +209,7 @@ class _Job:
     def read(self, outputs: int, taps: int | None = None) -> int:
         """Return the input rows that output rows read with ``taps`` rows of the kernel, or all."""
         y = self.facts.y if taps is None else replace(self.facts.y, kernel=taps)
-        return min((outputs - 1) * y.stride + y.extent, self.extents.height)
+        return min((outputs - 1) * y.stride + y.reach, self.extents.height)
 
     def limits(self) -> tuple[AxisLimits, AxisLimits]:
         """Return what commands can express; columns of a large stride go together if it pays."""

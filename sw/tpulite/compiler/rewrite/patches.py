@@ -8,6 +8,7 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
@@ -56,54 +57,50 @@ def packed_cycles(layer: Conv, images: tuple[Activation, Activation], config: Co
 
 
 @dataclass(frozen=True)
-class _Axis:
+class _Patched:
     """How pixels of an axis become patches, and what is left of the kernel.
 
     Parameters
     ----------
-    count, size, step, pad : int
+    size, step, pad : int
         See :class:`Patches`.
-    taps, stride : int
-        Kernel and stride in patches.
-    padding : tuple of int
-        Patches of padding before the first one and behind the last one.
+    window : Axis1D
+        Geometry of the convolution of patches.
     """
 
-    count: int
     size: int
     step: int
     pad: int
-    taps: int
-    stride: int
-    padding: tuple[int, int]
+    window: Axis1D
 
 
 @dataclass(frozen=True)
 class _Folding:
     """A way to fold an image: rows and columns."""
 
-    y: _Axis
-    x: _Axis
+    y: _Patched
+    x: _Patched
 
     def image(self, image: Activation) -> Activation:
         """Return the folded image."""
         depth = self.y.size * self.x.size * image.shape[2]
-        return Activation((self.y.count, self.x.count, depth))
+        return Activation((self.y.window.size, self.x.window.size, depth))
 
     def conv(self, layer: Conv, weight: np.ndarray) -> Conv:
         """Return a layer with another kernel that computes the same of the folded image."""
-        padding = self.y.padding[0], self.x.padding[0], self.y.padding[1], self.x.padding[1]
-        stride = self.y.stride, self.x.stride
+        y, x = self.y.window, self.x.window
+        padding, stride = (y.before, x.before, y.after, x.after), (y.stride, x.stride)
         return replace(layer, weight=weight, stride=stride, padding=padding)
 
     def weight(self, layer: Conv) -> np.ndarray:
         """Return the kernel: taps that do not exist multiply by zero."""
         kh, kw, channels, outputs = layer.weight.shape
         y, x = self.y, self.x
-        missing = ((0, y.taps * y.size - kh), (0, x.taps * x.size - kw), (0, 0), (0, 0))
+        rows, columns = y.window.kernel, x.window.kernel
+        missing = ((0, rows * y.size - kh), (0, columns * x.size - kw), (0, 0), (0, 0))
         whole = np.pad(layer.weight, missing, constant_values=layer.weight_zero_point)
-        parts = whole.reshape(y.taps, y.size, x.taps, x.size, channels, outputs)
-        return parts.transpose(0, 2, 1, 3, 4, 5).reshape(y.taps, x.taps, -1, outputs)
+        parts = whole.reshape(rows, y.size, columns, x.size, channels, outputs)
+        return parts.transpose(0, 2, 1, 3, 4, 5).reshape(rows, columns, -1, outputs)
 
 
 def _ways(layer: Conv, images: tuple[Activation, Activation], config: Config) -> list[_Folding]:
@@ -119,20 +116,22 @@ def _foldings(layer: Conv, images: tuple[Activation, Activation]) -> Iterator[_F
     return (_Folding(y, x) for y, x in product(*axes))
 
 
-def _axes(layer: Conv, images: tuple[Activation, Activation], axis: int) -> Iterator[_Axis]:
+def _axes(layer: Conv, images: tuple[Activation, Activation], axis: int) -> Iterator[_Patched]:
     kernel, stride = layer.weight.shape[axis], layer.stride[axis]
     pad, outputs = layer.padding[axis], images[1].shape[axis]
     behind = layer.padding[axis + 2]
-    yield _Axis(images[0].shape[axis], 1, 1, 0, kernel, stride, (pad, behind))
+    plain = Axis1D(kernel, stride, before=pad, after=behind, size=images[0].shape[axis])
+    yield _Patched(1, 1, 0, plain)
     if layer.dilation[axis] > 1 or kernel == stride == 1:
         return
     # Patches beside each other: all pixels once.
     for step in range(2, stride + 1):
         if stride % step == 0 and step != kernel:
             taps, left = -(-kernel // step), stride // step
-            yield _Axis((outputs - 1) * left + taps, step, step, pad, taps, left, (0, 0))
+            window = Axis1D(taps, left, size=(outputs - 1) * left + taps)
+            yield _Patched(step, step, pad, window)
     # A patch for each output.
-    yield _Axis(outputs, kernel, stride, pad, 1, 1, (0, 0))
+    yield _Patched(kernel, stride, pad, Axis1D(1, size=outputs))
 
 
 def _cost(
@@ -143,7 +142,7 @@ def _cost(
 ) -> tuple[int, int]:
     """Return the cycles of the layer with its input from DRAM, and the rows of that."""
     image, outputs, size = folding.image(images[0]), layer.weight.shape[3], config.array_size
-    taps, depth = (folding.y.taps, folding.x.taps), image.shape[2]
+    taps, depth = (folding.y.window.kernel, folding.x.window.kernel), image.shape[2]
     # Of the weights only the shape counts here, so there are none.
     weight = np.broadcast_to(np.int8(0), (*taps, depth, outputs))
     packed_rows = pack_rows(folding.conv(layer, weight), (image, images[1]), config)
@@ -162,7 +161,7 @@ def _fold(layers: LayerGraph, name: str, layer: Conv, folding: _Folding) -> Laye
     height, width, channels = layers.activations[name].shape
     y, x, unsigned = folding.y, folding.x, name in layers.unsigned
     patches = Patches(
-        count=(y.count, x.count),
+        count=(y.window.size, x.window.size),
         size=(y.size, x.size),
         step=(y.step, x.step),
         pad=(y.pad, x.pad),
@@ -172,7 +171,7 @@ def _fold(layers: LayerGraph, name: str, layer: Conv, folding: _Folding) -> Laye
         name,
         Window.INPUT,
         0,
-        m=y.count * x.count,
+        m=y.window.size * x.window.size,
         channels=channels,
         dtype="uint8" if unsigned else "int8",
         image=(height, width),

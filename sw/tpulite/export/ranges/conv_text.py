@@ -1,9 +1,9 @@
 """Convolutions in C."""
 
 from tpulite.compiler.bind.network import Network
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.shapes import Shape
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.compiler.plan.units import Units
 from tpulite.export.c_text import Code, define, table

@@ -2,9 +2,9 @@
 
 from tpulite.arch.isa import CONV, Axis, Drain
 from tpulite.compiler.bind.network import Network
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
 from tpulite.compiler.operators.shapes import Shape
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.plan.depthwise_pattern import Pattern
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, define, table
@@ -54,7 +54,7 @@ def depthwise_text(operator: DepthwiseFilter, network: Network) -> OperatorText:
         found = strategy.sizes
         pattern = weights.patterns[found["pattern"]]
         rows, width = shape.batch * facts.y.outputs(shape.height), x.outputs(shape.width)
-        widest = least((_WIDEST - x.extent) // x.stride + 1, config.acc_rows)
+        widest = least((_WIDEST - x.reach) // x.stride + 1, config.acc_rows)
         along_rows = pattern.inner == Axis.Y
         across = ceil_div(width, widest) if along_rows else pattern.parts(width, widest)
         lines = most(config.acc_rows // ceil_div(width, across), 1)

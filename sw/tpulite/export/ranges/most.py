@@ -9,8 +9,8 @@ from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.sizes import Sizes
+from tpulite.compiler.geometry.closed_forms import ceil_div
 from tpulite.compiler.operators.shapes import Shape, ShapeRange
-from tpulite.compiler.plan.closed_forms import ceil_div
 from tpulite.compiler.plan.strategy import cost
 from tpulite.export.ranges.bounds import Interval, evaluate
 from tpulite.export.ranges.operator_text import OperatorText

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.closed_forms import Number
 from tpulite.compiler.operators.shapes import Shape
-from tpulite.compiler.plan.closed_forms import Number
 from tpulite.compiler.plan.strategy import Strategy
-from tpulite.compiler.plan.windows import Axis
 from tpulite.export.c_text import array
 
 __all__ = ["OperatorText", "axis_fields", "bytes_text"]
@@ -51,6 +51,7 @@ def bytes_text(name: str, data: bytes) -> str:
     return "static " + array("uint8_t", name, np.frombuffer(data, np.uint8)) + "\n"
 
 
-def axis_fields(axis: Axis) -> dict[str, Any]:
+def axis_fields(axis: Axis1D) -> dict[str, Any]:
     """Return the fields of a ``tpulite_axis``."""
-    return vars(axis)
+    names = "kernel", "stride", "dilation", "before", "after"
+    return {name: getattr(axis, name) for name in names}

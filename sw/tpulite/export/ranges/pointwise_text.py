@@ -3,9 +3,9 @@
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.bind.network import Network
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div
 from tpulite.compiler.operators.pointwise import Pointwise
 from tpulite.compiler.operators.shapes import Shape, ShapeRange
-from tpulite.compiler.plan.closed_forms import Number, ceil_div
 from tpulite.compiler.plan.pointwise import SLOTS
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, define

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 
 from tpulite.compiler.bind.network import Network
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least
 from tpulite.compiler.operators.pool import Pooling
 from tpulite.compiler.operators.shapes import Shape
-from tpulite.compiler.plan.closed_forms import Number, ceil_div, least
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, array, define
 from tpulite.export.ranges.operator_text import OperatorText, axis_fields, bytes_text

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tpulite.arch.config import Config
-from tpulite.compiler.geometry.axis import Axis1D, needed_rows
+from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, axis_limits
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
@@ -109,7 +109,7 @@ class ChunkedLowering(Lowering[Conv, ConvPlan]):
     def _read(self, p: int, chunk: range) -> tuple[View, int, list[Op]]:
         """Return where a chunk of the input of a part is, its first block there, and LOADs."""
         source, index = self._source, self._context.index
-        rows = needed_rows(self._commands.y, self._plan.parts[p])
+        rows = self._commands.y.needed(self._plan.parts[p])
         some = source.some_blocks(chunk)
         if source.resident:
             view, loads = some.read(rows, index)
@@ -159,7 +159,7 @@ def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> C
     for axis, (here, outputs) in enumerate(
         ((source.height, target.height), (source.width, target.width))
     ):
-        line = Axis1D(here, stride[axis], dilation[axis], kernel[axis], layer.padding[axis])
+        line = Axis1D(kernel[axis], stride[axis], dilation[axis], layer.padding[axis], size=here)
         limits = axis_limits(line, outputs, pitched=axis == 0)
         largest = min(outputs, config.acc_rows)  # of a region
         if (

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpulite.compiler.geometry.axis import needed_rows
 from tpulite.compiler.geometry.cut import SMALLEST_PART, halves
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
@@ -49,7 +48,7 @@ class ConvLowering(Lowering[Conv, StripPlan]):
     def strip(self, rows: range, *, again: bool = False) -> Iterator[Op]:  # noqa: D102
         view = None
         if not self._source.resident and not self._plan.by_tiles:
-            view, loads = self._source.read(needed_rows(self._y, rows), self._context.index)
+            view, loads = self._source.read(self._y.needed(rows), self._context.index)
             yield from loads
         if self._plan.per_block:
             yield from self._strip_by_blocks(rows, view, again=again)
@@ -77,7 +76,7 @@ class ConvLowering(Lowering[Conv, StripPlan]):
                 for weights in self._weights[n]:  # the last channel block comes late
                     yield from weights.use()[1]
             if source is None:
-                source, loads = self._source.read(needed_rows(self._y, out_rows), index)
+                source, loads = self._source.read(self._y.needed(out_rows), index)
                 yield from loads
             if out is None or (apart and out.rows != out_rows):
                 out = self._target.open(out_rows if apart else rows)
@@ -121,7 +120,7 @@ class ConvLowering(Lowering[Conv, StripPlan]):
                     continue
                 source = view
                 if source is None:
-                    source, loads = self._source.read(needed_rows(self._y, region[0]), index)
+                    source, loads = self._source.read(self._y.needed(region[0]), index)
                     yield from loads
                 for n in blocks:
                     yield from self._block(source, out, region, n, n - first, again=fresh)
@@ -139,7 +138,7 @@ class ConvLowering(Lowering[Conv, StripPlan]):
             if tile is None or read != (part.rows, part.blocks):
                 y = replace(self._y, kernel=len(part.rows), start=part.rows.start)
                 store = self._source.some_blocks(part.blocks)
-                tile, loads = store.read(needed_rows(y, region[0]), self._context.index)
+                tile, loads = store.read(y.needed(region[0]), self._context.index)
                 yield from loads
                 read = (part.rows, part.blocks)
             for number, n in enumerate(blocks):
