@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tpulite.compiler.geometry.cut import PARTS
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.alone_costs import alone_cost
 from tpulite.compiler.group.block_costs import blocks_cost
@@ -11,9 +12,6 @@ from tpulite.compiler.group.step_positions import StepPositions, middle_step
 from tpulite.compiler.plan.layer_cost import transfer_cycles
 
 __all__ = ["GroupCosts"]
-
-_PARTS = 4
-"""A strip is computed, and stored, in about four parts."""
 
 _STALLS = 0.75
 """Part of the vector path's work for which the matrix unit waits, if later layers of the group need
@@ -119,7 +117,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
         load + transfer_cycles(constants, config),
         store,
     )
-    cycles = slowest + load // steps + store // (steps * _PARTS)
+    cycles = slowest + load // steps + store // (steps * PARTS)
     rows = strips.rows() + resident_constants
     return Cost(cycles, read + constants, written, rows, commands * steps)
 
@@ -143,7 +141,7 @@ class _Strips:
         """Add the strip of an image; ``kept``: rows of it are copied to the next one."""
         self._largest = max(self._largest, rows)
         if not private:  # one that is moved, and one that is used; results leave part by part
-            self._always += 2 * rows if self.read(name) else rows + rows // _PARTS
+            self._always += 2 * rows if self.read(name) else rows + rows // PARTS
             return
         first = self._made[name]
         last = self._last.get(name, first)
