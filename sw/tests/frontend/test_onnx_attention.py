@@ -10,8 +10,11 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 import onnx
 from onnx import numpy_helper
 
+from tpulite.frontend.onnx.file import load_onnx
 from tpulite.quant.calibrate import quantize_onnx
+from tpulite.quant.exactness import Exactness
 from tpulite.quant.floats.blocks import inside_blocks
+from tpulite.quant.place import place
 from tpulite.quant.quality_onnx import measure_quality
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 
@@ -227,3 +230,13 @@ def test_dead_channels_have_usual_scales():
     assert min(each.min() for each in scales) > 1e-6
     assert measure_quality(data, found, feeds).outputs[0].decibels > 25
     assert max(each.max() for each in scales) < 1
+
+
+def test_a_mask_repeated_over_heads_is_lowered():
+    b = OnnxBuilder()
+    x = b.node("Relu", b.input("x", (1, 12, 128, 128)))
+    data = b.build(b.node("Mul", x, b.input("m", (1, 1, 128, 128))))
+    feeds = [{"x": draw(1, 12, 128, 128), "m": draw(1, 1, 128, 128)}]
+    graph = load_onnx(quantize_onnx(data, feeds), "net")
+    (node,) = (node for node in graph.nodes if node.op == "mul")
+    assert place(graph, Exactness.LITERT_REF).placements[node.name].engine == "VPU"

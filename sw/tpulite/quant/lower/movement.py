@@ -55,7 +55,8 @@ def spread(context: GraphContext, source: str, target: str, shape: tuple[int, ..
         raise UnsupportedError(
             f"{source!r} of shape {list(own)} cannot be broadcast to {list(shape)}"
         ) from error
-    y, x, channels = np.unravel_index(wide, context.read(source).shape)
+    # As a copy: NumPy's unravel_index reads past views that repeat their elements.
+    y, x, channels = np.unravel_index(np.ascontiguousarray(wide), context.read(source).shape)
     context.declare(target, wide.shape)
     context.emit(Pick, target, (source,), target, **_fields(y[..., 0], x[..., 0], channels))
 
