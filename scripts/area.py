@@ -7,7 +7,6 @@ Writes sw/tpulite/explore/area.csv. Other configurations of sw/tpulite/parts.csv
 """
 
 import csv
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from io import StringIO
@@ -16,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.configs import named_config
-from tpulite.explore.area import FITTED, GROUPS, Weights, area, fitted_config, gates, group_of
+from tpulite.arch.build import Build
+from tpulite.configs import named_chip
+from tpulite.explore.area import FITTED, GROUPS, Weights, area, gates, group_of
 from tpulite.parts import SIZES
-from tpulite_verilated.toolchain import build_root
+from tpulite_silicon.report import known_report
 
 TABLE = Path(__file__).resolve().parents[1] / "sw/tpulite/explore/area.csv"
 
@@ -30,17 +30,20 @@ FITTED_TO = (
     "8x8",
     "ecp5-25,memories=generic",
     "ecp5-25,memories=generic,queue_depth=2",
-    "ecp5-45,memories=generic,requant_lanes=4,multipliers=mixed",
+    "ecp5-45,memories=generic,requant_lanes=4",
 )
-"""Queues that are lookup tables: those in block RAM are worked out."""
+"""Queues that are lookup tables: those in block RAM are worked out. The table is older: the last
+one had every other column in logic then."""
 
 
 def fit(resource: str, reports: Mapping[str, dict]) -> dict[tuple[str, str], float]:
     """Return the weights, no less than 0, that come nearest to what groups of blocks take."""
-    configs = [fitted_config(named_config(name), resource) for name in reports]
+    chips = [named_chip(name) for name in reports]
+    if resource == "gates":  # know no DSP blocks
+        chips = [(config, Build()) for config, _ in chips]
     weights = {}
     for name, group in GROUPS.items():
-        matrix = np.array([[float(f(c)) for f in group.terms.values()] for c in configs])
+        matrix = np.array([[float(f(*chip)) for f in group.terms.values()] for chip in chips])
         sizes = [
             sum(b[resource] for b in report["blocks"] if group_of(b["name"]) == name)
             for report in reports.values()
@@ -67,7 +70,7 @@ def nonnegative(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Fit, print errors, write."""
     reports = {
-        kind: {name: report for name in FITTED_TO if (report := read_report(kind, name))}
+        kind: {name: report for name in FITTED_TO if (report := known_report(kind, name))}
         for kind in ("synth", "timing")
     }
     found = {x: fit(x, reports["timing" if x == "gates" else "synth"]) for x in FITTED}
@@ -75,7 +78,7 @@ def main() -> None:
     rows = [{"group": g, "term": t, **each} for (g, t), each in weights.items()]
     TABLE.write_text(as_csv(rows))
     for name in FITTED_TO:
-        measured = {k: read_report(k, name).get("chip", {}) for k in ("synth", "timing")}
+        measured = {k: known_report(k, name).get("chip", {}) for k in ("synth", "timing")}
         print(f"fitted to {name}: {errors(name, measured['synth'] | measured['timing'], weights)}")
     for name, size in SIZES.items():
         if name not in FITTED_TO:
@@ -84,17 +87,10 @@ def main() -> None:
 
 def errors(name: str, measured: Mapping[str, Any], weights: Weights) -> str:
     """Return what was measured, and by how much the estimate is off."""
-    config = named_config(name)
-    estimate = asdict(area(config, weights)) | {"gates": gates(config, weights)}
+    config, build = named_chip(name)
+    estimate = asdict(area(config, build, weights)) | {"gates": gates(config, weights)}
     pairs = {x: (measured[x], y) for x, y in estimate.items() if measured.get(x)}
     return ", ".join(f"{x} {is_:,} ({est / is_ - 1:+.1%})" for x, (is_, est) in pairs.items())
-
-
-def read_report(kind: str, name: str) -> dict:
-    """Return what was measured of this definition of a configuration, nothing if it is not."""
-    path = build_root() / kind / f"{name}.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
-    return found if found.get("hash") == f"{named_config(name).hash:#010x}" else {}
 
 
 def as_csv(rows: list[dict]) -> str:

@@ -10,7 +10,8 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIGS, named_config
+from tpulite.arch.build import Build
+from tpulite.configs import CONFIGS, named_chip
 from tpulite_tb.cells import Cells, chip_cells
 from tpulite_tb.gates import WORKLOADS, compare
 from tpulite_tb.machines import SMALL
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument("--only", choices=WORKLOADS, help="this workload alone")
     options = parser.parse_args()
     try:
-        config = named_config(options.config) if options.config else SMALL
+        config, build = named_chip(options.config) if options.config else (SMALL, Build())
     except ValueError as error:
         sys.exit(str(error))
 
@@ -40,6 +41,7 @@ def main() -> None:
                 config,
                 options.cells,
                 lambda done, total: status.update(f"block {done + 1} of {total}"),
+                build,
             )
     except ValueError as error:  # a cell, or a mode of it, without a model
         sys.exit(f"{options.config or 'the smallest'} as {options.cells}: {error}")

@@ -10,7 +10,6 @@ stays.
 """
 
 import csv
-import json
 from dataclasses import asdict, fields, replace
 from io import StringIO
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 from tpulite.configs import CONFIG_PARTS, CONFIGS
 from tpulite.parts import SIZES, Size
 from tpulite_silicon.place import PLACERS, TIMING_WEIGHT
-from tpulite_verilated.toolchain import build_root
+from tpulite_silicon.report import identity, known_report
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE, PAGE = ROOT / "sw/tpulite/parts.csv", ROOT / "docs/fpga.md"
@@ -27,10 +26,10 @@ BEGIN, END = "<!-- table: scripts/parts.py -->\n", "<!-- end -->\n"
 
 def measured(name: str) -> Size | None:
     """Return the row of a configuration: as measured, else the one there is, unless it is stale."""
-    digest = f"{CONFIGS[name].hash:#010x}"
+    digest = identity(name)["hash"]
     known = SIZES.get(name)
     known = known if known and known.hash == digest else None
-    synth, pnr, timing = (_report(kind, name, digest) for kind in ("synth", "pnr", "timing"))
+    synth, pnr, timing = (known_report(kind, name) for kind in ("synth", "pnr", "timing"))
     gates = timing["chip"]["gates"] if timing else known and known.gates
     if pnr and pnr["fmax_mhz"]:
         fmax, placed = min(pnr["fmax_mhz"].values()), _placed(pnr)
@@ -52,12 +51,6 @@ def _placed(pnr: dict) -> str:
     how += [f"{pnr['placer']} placer"] if pnr["placer"] != PLACERS[0] else []
     how += [f"blockages {pnr['blockages']}"] if pnr.get("blockages") else []
     return ", ".join([pnr["part"], *how])
-
-
-def _report(kind: str, name: str, digest: str) -> dict:
-    path = build_root() / kind / f"{name}.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
-    return found if found.get("hash") == digest else {}
 
 
 def as_csv(sizes: list[Size]) -> str:

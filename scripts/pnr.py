@@ -13,10 +13,10 @@ from dataclasses import asdict, replace
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIG_PARTS, CONFIGS, named_config, part_for
+from tpulite.configs import CONFIG_PARTS, CONFIGS, named_chip, part_for
 from tpulite_silicon.design import Design, chip_design, plain_name
 from tpulite_silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options, Placement, place
-from tpulite_silicon.report import write_report
+from tpulite_silicon.report import identity, write_report
 from tpulite_silicon.router import UnroutedError, shown
 
 _DEFAULTS: dict[str, dict] = {
@@ -53,10 +53,10 @@ def made_for_a_part(config: str) -> str:
         If there is no such configuration, with which there are.
     """
     try:
-        wanted = named_config(config)
+        wanted = named_chip(config)
     except ValueError as error:
         sys.exit(str(error))
-    return next((name for name in CONFIG_PARTS if CONFIGS[name] == wanted), "")
+    return next((name for name in CONFIG_PARTS if named_chip(name) == wanted), "")
 
 
 def placements_table(
@@ -121,8 +121,8 @@ def main() -> None:
     """Place and route a named configuration, print and write."""
     options = parsed()
     try:
-        config = named_config(options.config)
-        design = part_of(chip_design(config), options.block)
+        config, build = named_chip(options.config)
+        design = part_of(chip_design(config, replace(build, target="ecp5")), options.block)
         design = design.flat() if options.flat else design
     except ValueError as error:
         sys.exit(str(error))
@@ -139,8 +139,7 @@ def main() -> None:
                 unrouted[seed] = why
     name = "-".join(filter(None, (options.config, options.block)))
     content = {
-        "config": options.config,
-        "hash": f"{config.hash:#010x}",
+        **identity(options.config),
         "block": options.block,
         "flat": bool(options.flat),
         "part": f"LFE5U-{part}",

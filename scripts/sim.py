@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tpulite.configs import named_config
+from tpulite.configs import named_chip, named_config
 from tpulite.frontend.files import network_name
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.inputs import random_inputs
@@ -51,7 +51,7 @@ def main() -> int:
     options.folder = options.folder.resolve()
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
-        config = named_config(options.config)
+        chip = named_chip(options.config)
         waves = Waves.of().on
         if options.model == "mlp":
             short = options.short or waves or simulator == "icarus"
@@ -70,7 +70,7 @@ def main() -> int:
     )
     try:
         folder = simulate_verilog(
-            cached_verilog(config),
+            cached_verilog(*chip),
             str(ROOT / "tb/system" / bench),
             top=TOP,
             name=f"{name}_{file_stem(options.config)}",

@@ -6,15 +6,16 @@ touches.
 
 import argparse
 import sys
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIGS, named_config, part_for
+from tpulite.configs import CONFIGS, named_chip, part_for
 from tpulite.parts import PARTS
 from tpulite_silicon.design import chip_design
 from tpulite_silicon.ecp5 import sizes
-from tpulite_silicon.report import write_report
+from tpulite_silicon.report import identity, write_report
 
 _RESOURCES = ("lut", "ff", "dsp", "bram")
 
@@ -45,19 +46,18 @@ def main() -> None:
     parser.add_argument("--flat", action="store_true", help="also the chip as one block: minutes")
     options = parser.parse_args()
     try:
-        config = named_config(options.config)
+        config, build = named_chip(options.config)
     except ValueError as error:
         sys.exit(str(error))
 
     console = Console(width=80)
     with console.status("elaborating") as status:
-        design = chip_design(config)
+        design = chip_design(config, replace(build, target="ecp5"))
         found = sizes(design, lambda done, total: status.update(f"block {done + 1} of {total}"))
         if options.flat:
             status.update("the chip as one block")
             found["flat"] = sizes(design.flat())["chip"]
-    content = {"config": options.config, "hash": f"{config.hash:#010x}", **found}
-    path = write_report("synth", options.config, content)
+    path = write_report("synth", options.config, identity(options.config) | found)
     part = f"LFE5U-{options.part}" if options.part else part_for(options.config)
     console.print(sizes_table(options.config, found, part))
     print(path)

@@ -7,16 +7,16 @@ touches. --budgets also writes the table that a test compares with.
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from tpulite.configs import CONFIGS, named_config
-from tpulite_rtl.lib.carry_save import GATES
+from tpulite.configs import CONFIGS, named_chip
 from tpulite_silicon.budget import write_budgets
 from tpulite_silicon.design import chip_design
-from tpulite_silicon.report import measure, write_report
+from tpulite_silicon.report import identity, measure, write_report
 
 BUDGETS = Path(__file__).resolve().parents[1] / "tb/system/silicon_budgets.csv"
 
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--budgets", action="store_true", help=f"write {BUDGETS.name}")
     options = parser.parse_args()
     try:
-        config = named_config(options.config)
+        config, build = named_chip(options.config)
     except ValueError as error:
         sys.exit(str(error))
 
@@ -67,11 +67,10 @@ def main() -> None:
     begin = time.monotonic()
     with console.status("elaborating") as status:
         found = measure(
-            chip_design(config, GATES),
+            chip_design(config, replace(build, target="gates")),
             lambda done, total: status.update(f"block {done + 1} of {total}"),
         )
-    named = {"config": options.config, "hash": f"{config.hash:#010x}"}
-    path = write_report("timing", options.config, {**named, **found})
+    path = write_report("timing", options.config, identity(options.config) | found)
     if options.budgets:
         BUDGETS.write_text(write_budgets(found))
 

@@ -4,6 +4,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetS
 from amaranth.lib import cdc, wiring
 from amaranth.lib.wiring import Out, connect
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite_rtl.bus.axi import axi4_lite_members, axi4_members
@@ -82,7 +83,7 @@ class Chip(wiring.Component):
             {name: engine.engine for name, engine in engines.items()},
             clear=processor.clear,
             users={"mxu": "vpu"},  # the lanes of the requantizer
-            gates=config.clock_gates,
+            gates=Build.of(platform).clock_gates,
         )
         for name, engine in engines.items():
             m.submodules[name] = DomainRenamer(domains[name])(engine)

@@ -2,25 +2,20 @@
 
 import json
 import re
+from dataclasses import asdict
 from importlib.metadata import version
 
 from amaranth.back import verilog
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
-from tpulite_rtl.lib.carry_chain import Ecp5
-from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.top import Chip
 
-__all__ = ["TARGETS", "TOP", "chip_verilog", "file_stem", "header"]
+__all__ = ["TOP", "chip_verilog", "file_stem", "header"]
 
 TOP = "tpulite"
 """Name of the top module."""
-
-TARGETS = ("generic", "ecp5")
-"""What Verilog is for. That for an ECP5 has instances of its ``CCU2C`` where products are made of
-logic, which take fewer tables so."""
-
 
 _LINT = (
     "Arithmetic is of the widths that its results need, which a language with implicit widths",
@@ -32,22 +27,21 @@ simulators build has none, and gets flags. ``WIDTH`` is that of all versions of 
 
 
 @collector_paused()
-def chip_verilog(config: Config, target: str = TARGETS[0]) -> str:
-    """Return synthesizable Verilog of the whole chip; equal configurations give equal texts.
+def chip_verilog(config: Config, build: Build | None = None) -> str:
+    """Return synthesizable Verilog of the whole chip; equal arguments give equal texts.
 
     Parameters
     ----------
     config : Config
         The machine.
-    target : str
-        One of `TARGETS`.
+    build : Build, optional
+        How it is written.
     """
-    form = MemoryForm(config.memories)
     # Line numbers of the Python sources would make every edited comment a different design.
     text = verilog.convert(
         Chip(config),
         name=TOP,
-        platform=Ecp5(form) if target == "ecp5" else form,
+        platform=build,
         strip_internal_attrs=True,
         emit_src=False,
     )
@@ -55,7 +49,7 @@ def chip_verilog(config: Config, target: str = TARGETS[0]) -> str:
     return re.sub(r"^ *wire \[-1:0\] [^;]*;\n", "", text, flags=re.MULTILINE)
 
 
-def header(name: str, config: Config, target: str = TARGETS[0]) -> str:
+def header(name: str, config: Config, build: Build) -> str:
     """Return the comment that says what a chip is: version, configuration, hash, license.
 
     Directives in it keep Verilator from warning of the widths of generated Verilog.
@@ -66,16 +60,17 @@ def header(name: str, config: Config, target: str = TARGETS[0]) -> str:
         What the configuration was asked for by.
     config : Config
         The machine. The hash is what its register CONFIG_HASH shows.
-    target : str
-        One of `TARGETS`.
+    build : Build
+        How it is written.
     """
+    cells = "CCU2C" if build.target == "ecp5" else "none"
     return "".join(
         f"// {line}\n"
         for line in (
             f"tpulite {version('tpulite')}, configuration {name}, hash 0x{config.hash:08x}",
-            f"top module: {TOP}; cells of the target: {'CCU2C' if target == 'ecp5' else 'none'}",
+            f"top module: {TOP}; cells of the target: {cells}",
             "SPDX-License-Identifier: Apache-2.0",
-            *json.dumps(config.as_dict(), indent=1).splitlines(),
+            *json.dumps(config.as_dict() | asdict(build), indent=1).splitlines(),
             *_LINT,
         )
     )

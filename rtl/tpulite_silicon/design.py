@@ -9,10 +9,9 @@ from functools import cached_property
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
-from tpulite_rtl.lib.carry_chain import Ecp5
-from tpulite_rtl.lib.memory import MemoryForm
 from tpulite_rtl.top import Chip
 
 __all__ = ["Design", "Module", "chip_design", "elaborated", "joint_name", "plain_name"]
@@ -167,27 +166,23 @@ def _numbered(match: re.Match[str], names: dict[str, str]) -> str:
     return names.setdefault(match[0], f"{match[1]}${len(names)}")
 
 
-def chip_design(config: Config, platform: object = None) -> Design:
-    """Return the design of the chip, as elaborated for a platform.
-
-    Without one that is an ECP5, whose memories have the form that the configuration chooses; who
-    synthesizes has no SRAM macro, so that one is generic.
-    """
-    block = config.memories == MemoryForm.BLOCK
-    form = MemoryForm.BLOCK if block else MemoryForm.GENERIC
-    return elaborated(Chip(config), platform or Ecp5(form))
+def chip_design(config: Config, build: Build) -> Design:
+    """Return the design of the chip as synthesis gets it, which chooses SRAM macros by itself."""
+    if build.memories == "macro" or build.target == "gates":
+        build = replace(build, memories="generic")
+    return elaborated(Chip(config), build)
 
 
 @collector_paused()
 def elaborated(
-    component: wiring.Component, platform: object = None, ports: list | None = None
+    component: wiring.Component, build: Build | None = None, ports: list | None = None
 ) -> Design:
-    """Return the design of a component, as elaborated for a platform.
+    """Return the design of a component, as it is elaborated for a build.
 
     Its ports are those of its signature, or those given, as Amaranth's back ends take them.
     """
     name = "tpulite"
-    text = rtlil.convert(component, name=name, platform=platform, ports=ports, emit_src=False)
+    text = rtlil.convert(component, name=name, platform=build, ports=ports, emit_src=False)
     return Design.parse(_without_promise(text), name)
 
 

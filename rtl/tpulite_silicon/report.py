@@ -5,15 +5,17 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import groupby
 
+from tpulite.configs import named_chip
 from tpulite_silicon.design import Design, joint_name, plain_name
 from tpulite_silicon.netlist import Netlist, flatten
 from tpulite_silicon.paths import Analysis, Path
 from tpulite_silicon.synthesis import gates_of
 from tpulite_verilated.toolchain import build_root
 
-__all__ = ["measure", "report", "write_report"]
+__all__ = ["identity", "known_report", "measure", "report", "write_report"]
 
 _ROUTES = 60
 _ARRAY = re.compile(r"^mxu\.array\.pe_")
@@ -86,6 +88,19 @@ def write_report(kind: str, name: str, content: dict) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
     return os.path.relpath(path)
+
+
+def identity(name: str) -> dict:
+    """Return what a report says of the configuration that it is about."""
+    config, build = named_chip(name)
+    return {"config": name, "hash": f"{config.hash:#010x}", "build": asdict(build)}
+
+
+def known_report(kind: str, name: str) -> dict:
+    """Return what was measured of this definition of a configuration, nothing if it is not."""
+    path = build_root() / kind / f"{name}.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    return found if found | identity(name) == found else {}
 
 
 def _longest(paths: list[Path]) -> Path | None:

@@ -56,4 +56,4 @@ def _write_macro(writer: BlockWriter, name: str, cell: dict) -> None:
 
 SIMULATED_GATES = Technology(gates_of, _write, macro_model())
 """Gates, flip-flops and RAM macros, of a design that is elaborated for
-:data:`tpulite_rtl.lib.carry_save.GATES`."""
+the target ``gates`` of :class:`tpulite.arch.build.Build`."""

@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
 import tpulite.arch
 import tpulite_rtl
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
@@ -85,29 +87,28 @@ _SIGNATURES: dict[str, tuple[object, list]] = {
 }
 
 
-def cached_verilog(config: Config, target: str = "generic") -> str:
+def cached_verilog(config: Config, build: Build | None = None) -> str:
     """Return the Verilog of the chip, which takes seconds to make, from a cache if possible.
 
-    ``target`` is that of :func:`tpulite_rtl.verilog.chip_verilog`. The cache knows the sources of
-    the RTL and of the contract.
+    The cache knows the sources of the RTL and of the contract.
     """
+    build = Build.of(build)
     folders = [*tpulite.arch.__path__, *tpulite_rtl.__path__]
     sources = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
     contents = [
-        json.dumps(config.as_dict()),
+        json.dumps([config.as_dict(), asdict(build)]),
         version("amaranth"),
-        target,
         *(f"{path}\n{path.read_text()}" for path in sources),
     ]
 
-    def build(folder: Path) -> None:
+    def make(folder: Path) -> None:
         # Late, because importing an HDL takes long, too.
         with show_step("Verilog of the chip"):
             from tpulite_rtl.verilog import chip_verilog
 
-            (folder / f"{_TOP}.v").write_text(chip_verilog(config, target))
+            (folder / f"{_TOP}.v").write_text(chip_verilog(config, build))
 
-    return (build_once("verilog_cache", contents, build) / f"{_TOP}.v").read_text()
+    return (build_once("verilog_cache", contents, make) / f"{_TOP}.v").read_text()
 
 
 def macro_model() -> str:
@@ -115,10 +116,10 @@ def macro_model() -> str:
     return _model("tpulite_ram")
 
 
-def models(config: Config) -> str:
+def models(build: Build) -> str:
     """Return Verilog for simulation of what the chip leaves to whoever makes it: macros, gates."""
-    gates = _model("tpulite_clock_gate") if config.clock_gates else ""
-    return gates + (macro_model() if config.memories == "macro" else "")
+    gates = _model("tpulite_clock_gate") if build.clock_gates else ""
+    return gates + (macro_model() if build.memories == "macro" else "")
 
 
 def _model(name: str) -> str:

@@ -13,7 +13,7 @@ from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.arch.registers import RunState, offset_of
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
-from tpulite_verilated.library import build_library, cached_verilog, load_library, models
+from tpulite_verilated.library import build_library, cached_verilog, load_library
 from tpulite_verilated.trace import ROW_WORDS, EngineTrace, trace_from_rows
 
 __all__ = ["RtlDevice"]
@@ -95,7 +95,7 @@ class RtlDevice:
         self.cycles = 0
         self.seconds = 0.0
         if verilog is None:
-            verilog = cached_verilog(config) + models(config)
+            verilog = cached_verilog(config)
         title = f"the {config.array_size}x{config.array_size} chip"
         self._library = load_library(build_library(verilog, title=title))
         self._chip = self._library.chip_new(

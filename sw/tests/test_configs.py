@@ -1,10 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.configs import CONFIG_PARTS, CONFIGS, machines_with, named_config, part_for
+from tpulite.configs import CONFIG_PARTS, CONFIGS, machines_with, named_chip, named_config, part_for
 from tpulite.parts import PARTS, SIZES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/fpga.md"
@@ -61,18 +63,20 @@ def test_an_unknown_name_lists_the_known_ones():
 
 
 def test_sizes_can_be_others():
-    config = named_config(
-        "32x32,ub_rows=4096,vector_lanes=8,roundings=ruy+tflite,multipliers=logic"
-    )
-    expected = Config(
-        array_size=32,
-        ub_rows=4096,
-        vector_lanes=8,
-        roundings=("tflite", "ruy"),
-        multipliers="logic",
-    )
+    config = named_config("32x32,ub_rows=4096,vector_lanes=8,roundings=ruy+tflite")
+    expected = Config(array_size=32, ub_rows=4096, vector_lanes=8, roundings=("tflite", "ruy"))
     assert config == expected
     assert named_config("16x16") is CONFIGS["16x16"]
+
+
+def test_a_chip_is_a_machine_and_how_it_is_written():
+    assert named_chip("16x16") == (Config(), Build())
+    assert named_chip("ecp5") == (CONFIGS["ecp5-85"], Build(memories="block"))
+    name = "ecp5-45,ub_rows=4096,memories=macro,clock_gates=1"
+    build = Build(multipliers="mostly_dsp", memories="macro", clock_gates=True)
+    assert named_chip(name) == (replace(CONFIGS["ecp5-45"], ub_rows=4096), build)
+    with pytest.raises(ValueError, match="^target: no such field of a configuration"):
+        named_chip("4x4,target=ecp5")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +87,8 @@ def test_sizes_can_be_others():
         ("4x4,array_size=8", "^array_size: no such field of a configuration"),
         ("4x4,size=8", "^size: no such field of a configuration; choose from ub_rows, ub_banks, "),
         ("4x4,", "^'' must be FIELD=VALUE"),
+        ("4x4,clock_gates=1", "^clock_gates is an option of tpulite verilog: --clock-gates$"),
+        ("4x4,vector_pairs=0", "^vector_pairs: no such field of a configuration"),
         ("4x4,ub_rows=many", "^ub_rows must be an integer, not 'many'$"),
         ("4x4,ub_rows=64,ub_rows=128", "^ub_rows of configuration '.*' is given twice$"),
         ("4x4,vector_lanes=3", "^vector_lanes must divide array_size 4, not 3$"),

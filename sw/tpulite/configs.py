@@ -1,15 +1,26 @@
 """Configurations with a name, for command lines and the Makefile."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.near import no_such
 
-__all__ = ["CONFIGS", "CONFIG_PARTS", "machines_with", "named_config", "part_for", "read_field"]
+__all__ = [
+    "BUILDS",
+    "CONFIGS",
+    "CONFIG_PARTS",
+    "machines_with",
+    "named_chip",
+    "named_config",
+    "part_for",
+    "read_field",
+]
 
-_on_ecp5 = partial(Config, ub_banks=4, queue_depth=1, memories="block")
+_on_ecp5 = partial(Config, ub_banks=4, queue_depth=1)
 
 CONFIGS: dict[str, Config] = {
     "4x4": Config(array_size=4),
@@ -17,12 +28,19 @@ CONFIGS: dict[str, Config] = {
     "16x16": Config(array_size=16),
     "32x32": Config(array_size=32),
     # The largest array that is placed and routed on each part of Lattice's ECP5 family, with all
-    # roundings, and fetched commands in block RAM. The smaller parts have few lanes and queues of
-    # one command; the -45 has too few DSP blocks, so that some columns multiply in logic.
+    # roundings. The smaller parts have few lanes and queues of one command.
     "ecp5-25": _on_ecp5(array_size=4, requant_lanes=1, vector_lanes=1),
-    "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2, multipliers="mostly_dsp"),
+    "ecp5-45": _on_ecp5(array_size=8, requant_lanes=2, vector_lanes=2),
     "ecp5-85": _on_ecp5(array_size=8, queue_depth=2),
 }
+
+BUILDS = {
+    # Fetched commands in block RAM; the -45 has too few DSP blocks for all columns.
+    "ecp5-25": Build(memories="block"),
+    "ecp5-45": Build(memories="block", multipliers="mostly_dsp"),
+    "ecp5-85": Build(memories="block"),
+}
+"""How the chips of configurations are written that are not written as by default."""
 
 CONFIG_PARTS = {f"ecp5-{size}": f"LFE5U-{size}" for size in (25, 45, 85)}
 """The part that a configuration is made for, one of ``tpulite.parts.PARTS``."""
@@ -68,25 +86,30 @@ def named_config(name: str) -> Config:
     >>> named_config("16x16,ub_rows=4096,dma_bursts=2").ub_bytes
     65536
     """
-    first, *changes = name.split(",")
-    first = _ALIASES.get(first, first)
-    if first not in CONFIGS:
-        raise ValueError(no_such("configuration", first, CONFIGS))
-    values: dict[str, Any] = {}
-    for change in changes:
-        field, equals, text = change.partition("=")
-        if not equals:
-            raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(_SIZES)}")
-        if field not in _SIZES:
-            raise ValueError(no_such("field of a configuration", field, _SIZES))
-        if field in values:
-            raise ValueError(f"{field} of configuration {name!r} is given twice")
-        values[field] = read_field(field, text)
+    first, values = _read_name(name, _SIZES)
     return replace(CONFIGS[first], **values) if values else CONFIGS[first]
 
 
+def named_chip(name: str) -> tuple[Config, Build]:
+    """Return a configuration, and how its chip is written: ``4x4,ub_rows=4096,multipliers=logic``.
+
+    Parameters
+    ----------
+    name : str
+        As for `named_config`, with fields of Build besides.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name or field, or a value is impossible.
+    """
+    first, values = _read_name(name, _SIZES + _BUILD_FIELDS)
+    build = {field: values.pop(field) for field in _BUILD_FIELDS if field in values}
+    return replace(CONFIGS[first], **values), replace(BUILDS.get(first, Build()), **build)
+
+
 def read_field(field: str, text: str) -> Any:
-    """Return a value of a field of Config that somebody has typed; several roundings have a ``+``.
+    """Return a value of a field that somebody has typed; several roundings have a ``+``.
 
     Raises
     ------
@@ -103,4 +126,28 @@ def read_field(field: str, text: str) -> Any:
         raise ValueError(f"{field} must be an integer, not {text!r}") from error
 
 
+def _read_name(name: str, known: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the name in CONFIGS and the values of changed fields; ValueError if one is unknown."""
+    first, *changes = name.split(",")
+    first = _ALIASES.get(first, first)
+    if first not in CONFIGS:
+        raise ValueError(no_such("configuration", first, CONFIGS))
+    values: dict[str, Any] = {}
+    for change in changes:
+        field, equals, text = change.partition("=")
+        if not equals:
+            raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(known)}")
+        if field in _BUILD_FIELDS and field not in known:
+            option = field.replace("_", "-")
+            raise ValueError(f"{field} is an option of tpulite verilog: --{option}")
+        if field not in known:
+            raise ValueError(no_such("field of a configuration", field, known))
+        if field in values:
+            raise ValueError(f"{field} of configuration {name!r} is given twice")
+        values[field] = read_field(field, text)
+    return first, values
+
+
 _SIZES = [field.name for field in fields(Config) if field.name != "array_size"]  # the name says it
+_BUILD_FIELDS = ["multipliers", "memories", "clock_gates"]
+"""Fields of Build that may follow a name: the target is another matter."""

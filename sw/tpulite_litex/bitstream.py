@@ -3,13 +3,14 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from tpulite.configs import named_config
+from tpulite.configs import named_chip
 from tpulite.needs import require_package
 from tpulite.parts import PARTS, SIZES
 from tpulite_litex.boards import BOARDS
@@ -71,9 +72,10 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
         print(f"{board}: {BOARDS[board].advice}, by their sizes; still trying", file=sys.stderr)
     folder = board_folder(board, config)
     folder.mkdir(parents=True, exist_ok=True)
-    verilog, machine = folder / f"{file_stem(config)}.v", named_config(config)
-    target = "generic" if BOARDS[board].tool else "ecp5"
-    verilog.write_text(header(config, machine, target) + cached_verilog(machine, target))
+    verilog = folder / f"{file_stem(config)}.v"
+    machine, build = named_chip(config)
+    build = replace(build, target="generic" if BOARDS[board].tool else "ecp5")
+    verilog.write_text(header(config, machine, build) + cached_verilog(machine, build))
     command = [sys.executable, "-m", "tpulite_litex.boards", board, verilog, folder]
     run_step("LiteX: BIOS, Verilog, constraints", command, folder, folder / "litex.log")
     gateware = folder / "gateware"

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from tpulite.configs import named_config
+from tpulite.configs import named_chip
 from tpulite_litex.compiled import compile_firmware
 from tpulite_litex.device import REGISTERS
 from tpulite_litex.steps import run_step
@@ -101,8 +101,8 @@ class BuiltSystem:
             More variables of its makefile.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        config = named_config(self.config)
-        self.verilog.write_text(header(self.config, config) + cached_verilog(config))
+        chip = named_chip(self.config)
+        self.verilog.write_text(header(self.config, *chip) + cached_verilog(*chip))
         self._generate("headers, BIOS and C library (once, a minute)")
         variables = {"MAIN": main if networks else "idle", "REGISTERS": f"{self.registers:#x}u"}
         variables |= settings or {}

@@ -14,7 +14,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.arch.registers import EngineState
-from tpulite_verilated.library import HARNESS_DIR, cached_verilog, models
+from tpulite_verilated.library import HARNESS_DIR, cached_verilog
 from tpulite_verilated.toolchain import build_once, verilator_environment
 
 __all__ = ["COMPILER", "build_chip", "require_compiler"]
@@ -73,7 +73,7 @@ def build_chip(config: Config) -> bytes:
         If a tool is missing or fails; the message has the end of what it said.
     """
     require_compiler()
-    verilog = _ZERO.sub("", cached_verilog(config) + models(config))
+    verilog = _ZERO.sub("", cached_verilog(config))
     defines = _defines(config)
 
     def build(folder: Path) -> None:

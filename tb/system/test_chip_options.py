@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tpulite.arch.build import Build
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.arch.timing import AXI_SLICES
@@ -20,7 +21,8 @@ from tpulite_verilated.library import cached_verilog, models
 from tpulite_verilated.rtl_device import RtlDevice
 
 NAMES = ("cnn", "gemm_5x33x20", "mlp_b16_cold", "dwconv3x3_9x9x8_x2", "affine_7x6x12")
-OPTIONS = replace(SMALL, memories="macro", axi_slices=True, clock_gates=True)
+OPTIONS = replace(SMALL, axi_slices=True)
+BUILD = Build(memories="macro", clock_gates=True)
 LATER = MemoryTiming(
     REFERENCE_MEMORY.read_latency + AXI_SLICES, REFERENCE_MEMORY.write_response + AXI_SLICES
 )
@@ -37,7 +39,7 @@ def plain() -> dict[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def chip(plain: Mapping[str, Outcome]) -> RtlDevice:
-    text = models(OPTIONS).replace(
+    text = models(BUILD).replace(
         "assign gated = clk & open;",
         """
         parameter EDGES = 0;
@@ -56,7 +58,7 @@ def chip(plain: Mapping[str, Outcome]) -> RtlDevice:
     verilog, gates = re.subn(
         r"tpulite_clock_gate gate_(\w+) ",
         lambda gate: f"tpulite_clock_gate #({works[gate[1]] + _CLEARS}) gate_{gate[1]} ",
-        cached_verilog(OPTIONS),
+        cached_verilog(OPTIONS, BUILD),
     )
     assert gates == len(Engine)
     return RtlDevice(OPTIONS, verilog=verilog + text)
@@ -72,6 +74,6 @@ def test_nothing_depends_on_options(
 
 
 def test_all_large_memories_are_macros() -> None:
-    text = cached_verilog(OPTIONS)
+    text = cached_verilog(OPTIONS, BUILD)
     assert text.count("  tpulite_ram #(") >= SMALL.ub_banks + 1
     assert "no_rw_check" not in text

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tpulite_silicon
+from tpulite.arch.build import Build
 from tpulite.configs import named_config
-from tpulite_rtl.lib.carry_save import GATES
 from tpulite_silicon.budget import excesses, read_budgets
 from tpulite_silicon.design import Design, chip_design
 from tpulite_silicon.report import measure
@@ -21,7 +21,7 @@ BUDGETS = Path(__file__).with_name("silicon_budgets.csv")
 
 @pytest.fixture(scope="module")
 def chip() -> Design:
-    return chip_design(named_config("4x4"), GATES)
+    return chip_design(named_config("4x4"), Build(target="gates"))
 
 
 def test_no_block_exceeds_its_budget(chip):

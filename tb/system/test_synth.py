@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tpulite_silicon
+from tpulite.arch.build import Build
 from tpulite.configs import named_config
 from tpulite_silicon.design import chip_design
 from tpulite_silicon.ecp5 import sizes
@@ -27,7 +28,7 @@ def synth(name: str) -> subprocess.CompletedProcess[str]:
 
 def test_memories_become_block_ram_and_multipliers_dsp():
     config = named_config("4x4")
-    chip = chip_design(config)
+    chip = chip_design(config, Build(target="ecp5"))
     blocks = dict(chip.instances())
 
     def size(block: str) -> dict[str, int]:

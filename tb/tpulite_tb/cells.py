@@ -1,13 +1,13 @@
 """The chip and its components as synthesis leaves them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 
 from amaranth.lib import wiring
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
-from tpulite_rtl.lib.carry_chain import Ecp5
-from tpulite_rtl.lib.carry_save import GATES
 from tpulite_silicon.design import chip_design, elaborated
 from tpulite_silicon.simulated_ecp5 import SIMULATED_ECP5
 from tpulite_silicon.simulated_gates import SIMULATED_GATES
@@ -29,21 +29,22 @@ class Cells(StrEnum):
         """Synthesis, and models of the cells."""
         return SIMULATED_GATES if self is Cells.GATES else SIMULATED_ECP5
 
-    @property
-    def platform(self) -> object:
-        """What the RTL is elaborated for; nothing if that is what a design is by itself."""
-        return GATES if self is Cells.GATES else None
-
 
 def chip_cells(
-    config: Config, cells: Cells, progress: Callable[[int, int], None] = lambda *_: None
+    config: Config,
+    cells: Cells,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    build: Build | None = None,
 ) -> CellNetlist:
     """Return the cells of a chip to simulate; see :func:`cell_netlist` for ``progress``."""
-    design = chip_design(config, cells.platform)
+    design = chip_design(config, replace(Build.of(build), target=cells.value))
     return cell_netlist(design, cells.technology, top="tpulite", progress=progress)
 
 
-def component_cells(component: wiring.Component, ports: list, cells: Cells) -> CellNetlist:
+def component_cells(
+    component: wiring.Component, ports: list, cells: Cells, build: Build | None = None
+) -> CellNetlist:
     """Return the cells of a component to simulate; its top module is ``dut``."""
-    design = elaborated(component, cells.platform or Ecp5(), ports)
+    build = Build.of(build)
+    design = elaborated(component, replace(build, target=cells.value, memories="generic"), ports)
     return cell_netlist(design, cells.technology, top="dut")

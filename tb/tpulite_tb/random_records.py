@@ -102,7 +102,7 @@ def draw_blocks(rng: random.Random, config: Config) -> tuple[bytes, list[Block]]
             add(words + _padded(rng, _draw_record(rng, last), size), BlockKind.WORDS, name)
     for _ in range(5):
         taps = _draw_taps(rng, size)
-        if config.has_vector_pairs:
+        if config.has_delay_lines:
             taps = _through_lines(rng, taps)
         add(_draw_tile(rng, taps, config), BlockKind.TILE, "weights", taps)
     return image, blocks

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND, IN_FLIGHT, Accumulator
@@ -203,4 +204,4 @@ async def counts_all_tiles(dut) -> None:
 @pytest.mark.parametrize("n", ACC_ROWS)
 def test_accumulator(n: int) -> None:
     accumulator = Accumulator(Config(array_size=n, acc_rows=ACC_ROWS[n]))
-    simulate(accumulator, __file__, name=f"accumulator_{n}", macros=True)
+    simulate(accumulator, __file__, name=f"accumulator_{n}", build=Build(memories="macro"))

@@ -7,6 +7,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from counter_port import LATE, read_counter
 
+from tpulite.arch.build import Build
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
 from tpulite_rtl.bus.registers import COUNTER_ROWS
@@ -128,4 +129,4 @@ async def nothing_is_found_that_nobody_wants(dut) -> None:
 
 
 def test_counters():
-    simulate(Counters(), __file__, name="counters", macros=True)
+    simulate(Counters(), __file__, name="counters", build=Build(memories="macro"))

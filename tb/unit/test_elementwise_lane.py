@@ -10,6 +10,7 @@ from amaranth.lib import data, wiring
 from cocotb.triggers import RisingEdge
 from vector_model import accumulators
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.isa import OPERANDS, RECORD, Scaling, VectorOp
 from tpulite.arch.numerics import INT8
@@ -38,8 +39,8 @@ class _Bench(wiring.Component):
     gain: Signal
     o: Signal
 
-    def __init__(self, style: str) -> None:
-        self.lane, self.scales = ElementwiseLane(style), OperandScales(Config())
+    def __init__(self) -> None:
+        self.lane, self.scales = ElementwiseLane(), OperandScales(Config())
         members = {
             **{name: self.scales.signature.members[name] for name in ("operation", "operands")},
             **{
@@ -148,4 +149,5 @@ async def equals_the_golden_arithmetic(dut, operation: VectorOp, idle: float) ->
 
 @pytest.mark.parametrize("style", ["dsp", "logic"])
 def test_elementwise_lane(style: str) -> None:
-    simulate(_Bench(style), __file__, name=f"elementwise_lane_{style}")
+    build = Build(multipliers=style)
+    simulate(_Bench(), __file__, name=f"elementwise_lane_{style}", build=build)

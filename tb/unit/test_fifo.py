@@ -8,6 +8,7 @@ import pytest
 from amaranth.hdl import unsigned
 from cocotb.triggers import ReadOnly, RisingEdge
 
+from tpulite.arch.build import Build
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_tb.harness import reset, simulate
 from tpulite_testing.regress import breadth
@@ -54,4 +55,4 @@ async def agrees_with_a_list(dut, offers: float, takes: float) -> None:
 def test_fifo(width: int, depth: int) -> None:
     fifo = StreamFifo(unsigned(width), depth)
     name, extra_env = f"fifo_{width}_{depth}", {"DEPTH": str(depth)}
-    simulate(fifo, __file__, name=name, extra_env=extra_env, macros=True)
+    simulate(fifo, __file__, name=name, extra_env=extra_env, build=Build(memories="macro"))

@@ -12,7 +12,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from cocotb.triggers import ReadOnly, Timer
 
-from tpulite_rtl.lib.carry_chain import Ecp5
+from tpulite.arch.build import Build
 from tpulite_rtl.lib.multiplier import STYLES, multiply_add
 from tpulite_silicon.design import elaborated
 from tpulite_silicon.synthesis import ecp5_cells_of
@@ -104,7 +104,7 @@ def test_chains_of_an_ecp5_multiply(a_width: int, b_width: int, monkeypatch) -> 
 
 def test_chains_of_an_ecp5_need_no_other_tables():
     component = _Products(a_width=9, b_width=8, style="logic")
-    design = elaborated(component, Ecp5())
+    design = elaborated(component, Build(target="ecp5"))
     (block,) = design.blocks()
     cells = Counter(cell["type"] for cell in ecp5_cells_of(design, block)["cells"].values())
     assert set(cells) == {"CCU2C"}

@@ -9,6 +9,7 @@ import pytest
 from cocotb.triggers import RisingEdge
 from scale_draw import draw_scaled
 
+from tpulite.arch.build import Build
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import INT8, INT32, Rounding, requantize, wrap32
 from tpulite_rtl.lib.multiplier import STYLES
@@ -134,8 +135,9 @@ _SOME = (
 def test_requantizer_lane(roundings: tuple[Rounding, ...], style: str) -> None:
     names = [rounding.name for rounding in roundings]
     simulate(
-        RequantizerLane(roundings, style),
+        RequantizerLane(roundings),
         __file__,
         name=f"requantizer_lane_{'_'.join(names).lower()}_{style}",
         extra_env={"ROUNDINGS": " ".join(names)},
+        build=Build(multipliers=style),
     )

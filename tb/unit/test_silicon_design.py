@@ -8,6 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite_rtl.lib.apart import apart
 from tpulite_silicon.budget import Budget, excesses, read_budgets, write_budgets
@@ -160,8 +161,8 @@ def test_resets_of_many_registers_have_a_global_network():
 
 def test_memories_are_what_the_configuration_says():
     for form in ("generic", "block"):
-        config = Config(array_size=4, ub_rows=64, acc_rows=16, memories=form)
-        texts = [module.rtlil for module in chip_design(config).modules.values()]
+        config, build = Config(array_size=4, ub_rows=64, acc_rows=16), Build(memories=form)
+        texts = [module.rtlil for module in chip_design(config, build).modules.values()]
         assert any("ram_style" in text for text in texts) == (form == "block")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cocotb.triggers import RisingEdge
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
 from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width
@@ -106,8 +107,8 @@ async def multiplies_tile_after_tile(
             | first << (8 * n)
             | depthwise << (8 * n + 1)
             | delay << (8 * n + 2)
-            | config.has_vector_pairs * pair << (8 * n + 7)
-            | config.has_vector_pairs * pack_lanes(odd[now], 8) << (8 * n + 8)
+            | config.has_delay_lines * pair << (8 * n + 7)
+            | config.has_delay_lines * pack_lanes(odd[now], 8) << (8 * n + 8)
         )
         later = flags.get(now + 1, anything)
         dut.early.value = int(entering[now + 1, 0]) & 0xFF | later[3] << 8
@@ -129,15 +130,22 @@ async def multiplies_tile_after_tile(
     [
         (16, "dsp"),  # has delay lines; the first one runs on Verilator
         (4, "dsp"),
-        (8, "mixed"),
+        (8, "mostly_dsp"),
         *breadth(
-            "mixed has both kinds of multipliers", (8, "logic"), (16, "mostly_dsp"), (32, "dsp")
+            "mostly_dsp has both kinds of multipliers",
+            (8, "logic"),
+            (16, "mostly_dsp"),
+            (32, "dsp"),
         ),
     ],
 )
 def test_systolic_array(n: int, multipliers: str) -> None:
-    config = Config(array_size=n, multipliers=multipliers)
-    simulate(SystolicArray(config), __file__, name=f"systolic_array_{n}_{multipliers}")
+    simulate(
+        SystolicArray(Config(array_size=n)),
+        __file__,
+        name=f"systolic_array_{n}_{multipliers}",
+        build=Build(multipliers=multipliers),
+    )
 
 
 @pytest.mark.parametrize("n", [4, 8, 16, 32])

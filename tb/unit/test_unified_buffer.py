@@ -8,6 +8,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.timing import STARVED, row_read
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
@@ -261,5 +262,5 @@ def test_unified_buffer(machine: str) -> None:
         __file__,
         name=f"unified_buffer_{machine}",
         extra_env={"MACHINE": machine},
-        macros=True,
+        build=Build(memories="macro"),
     )

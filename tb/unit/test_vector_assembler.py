@@ -58,7 +58,7 @@ async def assembles_vectors(dut, bubble: float) -> None:
         dut.i__payload.value = pack(issued_layout(config), slot or _slot(n))
         read, read_odd = rows.popleft()
         dut.row.value = int.from_bytes(read, "little")
-        if config.has_vector_pairs:
+        if config.has_delay_lines:
             dut.odd_row.value = int.from_bytes(read_odd, "little")
         rows.append((row, odd_row))
         expected = None

@@ -118,7 +118,7 @@ class _Bench:
         self.model = ConvModel(config)
         rng = np.random.default_rng(random.getrandbits(64))
         self.model.buffer[:] = rng.integers(0, 256, self.model.buffer.shape, np.uint8)
-        self.ports = ("read", "read_odd") if config.has_vector_pairs else ("read",)
+        self.ports = ("read", "read_odd") if config.has_delay_lines else ("read",)
         latency = row_read(config)
         self.rows: dict[str, list[int | None]] = {port: [None] * latency for port in self.ports}
         self.vectors: list[_Slot | None] = [None] * (latency + 1)
@@ -156,14 +156,14 @@ class _Bench:
         steady = bool(dut.steady.value)
         ready = steady or random.random() >= refuse
         dut.read__request__ready.value = ready
-        if self.config.has_vector_pairs:  # this port is never refused while it is steady
+        if self.config.has_delay_lines:  # this port is never refused while it is steady
             dut.read_odd__request__ready.value = bool(dut.odd.value)
         await RisingEdge(dut.clk)
         issued, asked = bool(dut.issued.value), bool(dut.read__request__valid.value)
         assert dut.refused.value == (asked and not ready)
         assert issued or not (asked and ready), "a row that no slot takes"
         self.rows["read"].append(int(dut.read__request__payload.value) if asked and ready else None)
-        if self.config.has_vector_pairs:
+        if self.config.has_delay_lines:
             self._ask_odd(slot, issued=issued)
         started, self.started = self.started, None
         assert dut.start.value == bool(started), "the tile starts in the cycle after its slot"
@@ -208,7 +208,7 @@ class _Bench:
         assert got["activations"].to_bytes(self.config.row_bytes, "little") == slot.vector.tobytes()
         assert got["first"] == slot.first
         assert got["depthwise"] == slot.command["depthwise"]
-        if self.config.has_vector_pairs and slot.command["depthwise"]:
+        if self.config.has_delay_lines and slot.command["depthwise"]:
             assert got["pair"] == (slot.odd is not None)
         if slot.odd is not None:
             assert got["odd"].to_bytes(self.config.row_bytes, "little") == slot.odd.tobytes()

@@ -2,14 +2,14 @@
 
 import fnmatch
 import re
-from dataclasses import replace
 
 import pytest
 
+from tpulite.arch.build import TARGETS, Build
 from tpulite.arch.config import Config
 from tpulite.cli.verilog import verilog
 from tpulite_rtl.constraints import lpf, sdc
-from tpulite_rtl.verilog import TARGETS, TOP, chip_verilog, header
+from tpulite_rtl.verilog import TOP, chip_verilog, header
 
 SMALL = Config(array_size=4, ub_rows=64, acc_rows=16, queue_depth=2)
 
@@ -42,7 +42,7 @@ def test_equal_configurations_give_equal_texts(text: str) -> None:
 
 def test_an_ecp5_has_its_own_cells_where_products_are_logic(text: str) -> None:
     assert "CCU2C" not in text
-    assert "CCU2C" in chip_verilog(replace(SMALL, multipliers="logic"), "ecp5")
+    assert "CCU2C" in chip_verilog(SMALL, Build(multipliers="logic", target="ecp5"))
 
 
 def test_the_command_knows_all_targets() -> None:
@@ -51,15 +51,16 @@ def test_the_command_knows_all_targets() -> None:
 
 
 def test_header_says_what_the_chip_is() -> None:
-    text = header("4x4,ub_rows=64", SMALL)
+    text = header("4x4,ub_rows=64", SMALL, Build(memories="block"))
     assert all(line.startswith("// ") for line in text.splitlines())
-    for part in ("4x4,ub_rows=64", f"0x{SMALL.hash:08x}", '"acc_rows": 16', "Apache-2.0"):
+    for part in ("4x4,ub_rows=64", f"0x{SMALL.hash:08x}", '"acc_rows": 16', "Apache-2.0", "block"):
         assert part in text
 
 
 def test_only_the_header_turns_warnings_of_verilator_off(text: str) -> None:
     # They are the kinds that lint at its defaults finds; simulators build the text without them.
-    found = re.findall(r"^// verilator lint_off (\w+)$", header("4x4", SMALL), re.MULTILINE)
+    comment = header("4x4", SMALL, Build())
+    found = re.findall(r"^// verilator lint_off (\w+)$", comment, re.MULTILINE)
     assert found == ["WIDTH", "CASEINCOMPLETE", "UNSIGNED"]
     assert "lint_off" not in text
 

@@ -1,13 +1,10 @@
 """Products from the carry chains of a Lattice ECP5, which have a lookup table before each bit."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Instance, Module, Signal, Value
 
-from tpulite_rtl.lib.memory import MemoryForm
-
-__all__ = ["Ecp5", "product_sum"]
+__all__ = ["product_sum"]
 
 _BOTH = 0x7888
 """Table of ``(A & B) + (C & D)``; as always, what the carry does not pass on is the table of A and
@@ -21,19 +18,6 @@ _PAIR = 2
 
 _Half = tuple[Value, Value, Value, Value]
 """What enters a bit of a chain: A, B, C, D."""
-
-
-@dataclass(frozen=True)
-class Ecp5:
-    """Platform to elaborate for that has carry chains of ``CCU2C``.
-
-    Parameters
-    ----------
-    memories : MemoryForm
-        What memories become.
-    """
-
-    memories: MemoryForm = MemoryForm.GENERIC
 
 
 def product_sum(m: Module, a: Value, b: Value, c: Value) -> Value:

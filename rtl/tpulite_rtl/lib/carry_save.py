@@ -6,20 +6,12 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from tpulite_rtl.lib.multiplier import STYLES
 
-__all__ = ["GATES", "style_of", "summands"]
-
-GATES = object()
-"""Platform to elaborate for that has no multipliers, only gates."""
+__all__ = ["summands"]
 
 _DSP_BITS = 16  # of each operand, without a sign; ECP5 and others multiply 18 x 18
 
 _Columns = list[list[Value]]
 """Bits to add up, by their weight."""
-
-
-def style_of(platform: object) -> str:
-    """Return the style in which a platform multiplies."""
-    return "logic" if platform is GATES else "dsp"
 
 
 def summands(

@@ -8,8 +8,11 @@ from amaranth.lib import wiring
 __all__ = ["GATE", "engine_clocks"]
 
 GATE = "tpulite_clock_gate"
-"""Name of the module that whoever takes ``Config.clock_gates`` gives; ports ``clk``, ``enable`` and
-``gated``. What ``enable`` is while the clock is low decides about the next edge."""
+"""Name of the module that the maker of a chip with ``Build.clock_gates`` provides.
+
+Its ports are ``clk``, ``enable`` and ``gated``. What ``enable`` is while the clock is low decides
+about the next edge.
+"""
 
 _ONE = "engines"
 

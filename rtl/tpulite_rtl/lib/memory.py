@@ -1,35 +1,22 @@
 """Two-port RAM: the only form of memory of the chip that an SRAM compiler can give."""
 
-from enum import StrEnum
-
 from amaranth.hdl import ClockSignal, Instance, Module, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["MACRO", "MemoryForm", "TwoPortRam"]
+from tpulite.arch.build import Build
+
+__all__ = ["MACRO", "TwoPortRam"]
 
 MACRO = "tpulite_ram"
-"""Name of the module that whoever takes ``MemoryForm.MACRO`` gives.
+"""Name of the module that the maker of a chip whose memories are ``macro`` provides.
 
 Its parameters are ``WIDTH`` and ``DEPTH``, its ports ``clk`` and those of :class:`TwoPortRam`.
 """
 
 _NO_PROMISE = {"no_rw_check": "1"}
 _BLOCK = {"ram_style": "block", "syn_ramstyle": "block_ram"}
-
-
-class MemoryForm(StrEnum):
-    """What a :class:`TwoPortRam` becomes; pass one as Amaranth's ``platform``."""
-
-    GENERIC = "generic"
-    """An array of registers in Verilog, of which synthesis makes what it has."""
-
-    BLOCK = "block"
-    """The same, with attributes that ask an FPGA's synthesis for block RAM."""
-
-    MACRO = "macro"
-    """An instance of :data:`MACRO`, for the SRAM of a process."""
 
 
 class TwoPortRam(wiring.Component):
@@ -65,15 +52,15 @@ class TwoPortRam(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        form = getattr(platform, "memories", platform)
-        if form == MemoryForm.MACRO:
+        form = Build.of(platform).memories
+        if form == "macro":
             ports = {f"i_{name}": getattr(self, name) for name in self.signature.members}
             ports["o_read_data"] = ports.pop("i_read_data")
             m.submodules.macro = Instance(
                 MACRO, p_WIDTH=self.width, p_DEPTH=self.depth, i_clk=ClockSignal(), **ports
             )
             return m
-        attrs = _NO_PROMISE | (_BLOCK if form == MemoryForm.BLOCK else {})
+        attrs = _NO_PROMISE | (_BLOCK if form == "block" else {})
         memory = Memory(shape=unsigned(self.width), depth=self.depth, init=[], attrs=attrs)
         m.submodules.rows = memory
         writer, reader = memory.write_port(), memory.read_port()

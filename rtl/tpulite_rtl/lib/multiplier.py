@@ -2,7 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
-from tpulite_rtl.lib.carry_chain import Ecp5, product_sum
+from tpulite.arch.build import Build
+from tpulite_rtl.lib.carry_chain import product_sum
 
 __all__ = ["STYLES", "multiply_add"]
 
@@ -28,7 +29,7 @@ def multiply_add(
     style : str
         One of :data:`STYLES`.
     platform : object, optional
-        What ``logic`` is made for: on `Ecp5` carry chains, which have a cell for each.
+        A :class:`tpulite.arch.build.Build`: for ``ecp5`` logic is carry chains of its cells.
 
     Raises
     ------
@@ -45,7 +46,7 @@ def multiply_add(
     total = Signal(signed(len(c)))
     if style == "dsp":
         m.d.comb += total.eq(a * b + c)
-    elif isinstance(platform, Ecp5):
+    elif Build.of(platform).target == "ecp5":
         m.d.comb += total.eq(product_sum(m, a, b, c))
     else:
         m.d.comb += total.eq(_booth(a, b, c))

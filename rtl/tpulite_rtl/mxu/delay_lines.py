@@ -42,12 +42,6 @@ class DelayLines(wiring.Component):
     def __init__(self, config: Config) -> None:
         self.config = config
         n = config.array_size
-        pairs = {  # only in a machine with pairs
-            # Odd vectors beside ``now``, skewed.
-            "odd": In(signed(8)).array(n),
-            # The vector that enters column 0 in this cycle is one of a pair.
-            "pair": In(1),
-        }
         super().__init__(
             {
                 # Activations of the columns, skewed.
@@ -58,7 +52,10 @@ class DelayLines(wiring.Component):
                 "delay": In(DELAY),
                 # That command's first vector did N - 7 cycles ago.
                 "settled": In(1),
-                **(pairs if config.has_vector_pairs else {}),
+                # Odd vectors beside ``now``, skewed.
+                "odd": In(signed(8)).array(n),
+                # The vector that enters column 0 in this cycle is one of a pair.
+                "pair": In(1),
                 # Buses for the rows of a kernel.
                 "o": Out(signed(8)).array(LINE * LINE, n),
             }
@@ -85,9 +82,7 @@ class DelayLines(wiring.Component):
         lines.append(list(self.next))
         even = [_registers(m, f"bus_{line}", values) for line, values in enumerate(lines[:-1])]
         even.append(list(self.now))
-        odd = even
-        if self.config.has_vector_pairs:
-            odd = self._odd(m, lines, place, used)
+        odd = self._odd(m, lines, place, used)
         for line in range(LINE):
             for tap in range(LINE):
                 buses = odd if tap == LINE - 1 else even

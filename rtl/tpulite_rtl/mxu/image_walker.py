@@ -188,7 +188,7 @@ class ImageWalker(wiring.Component):
             slot.zero_point.eq(command.weight_zero_point),
             slot.index.eq(command.index),
         ]
-        if self.config.has_vector_pairs:
+        if self.config.has_delay_lines:
             # A kernel has three columns if there are delays, which are two pairs.
             in_image = (y.as_unsigned() < command.height) & (x.as_unsigned() <= command.width)
             m.d.comb += [

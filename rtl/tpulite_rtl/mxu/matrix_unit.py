@@ -57,8 +57,8 @@ class MatrixUnit(wiring.Component):
                 "read_activation": Out(ReadPortSignature(config)),
                 "read_weight": Out(ReadPortSignature(config)),
                 "read_record": Out(ReadPortSignature(config)),
-                # The request of ``read_activation`` must not be refused; in a machine with pairs of
-                # vectors, the second bit says so of ``read_weight``.
+                # The request of ``read_activation`` must not be refused; in a machine with delay
+                # lines, the second bit says so of ``read_weight``.
                 "steady": Out(steady_ports(config)),
                 # A vector whose sum counts enters the array in this cycle.
                 "entered": Out(1),
@@ -89,7 +89,7 @@ class MatrixUnit(wiring.Component):
         connect(m, intake.records, records.command)
         connect(m, intake.vectors, vectors.command)
         connect(m, intake.drains, accumulator.command)
-        if config.has_vector_pairs:
+        if config.has_delay_lines:
             self._share(m, vectors, weights)
         else:
             connect(m, weights.read, flipped(self.read_weight))

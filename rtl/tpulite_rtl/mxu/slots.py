@@ -13,7 +13,7 @@ from tpulite_rtl.lib.interfaces import ROW_BITS
 from tpulite_rtl.lib.layout import INDEX_BITS, field_shape
 from tpulite_rtl.mxu.delay_lines import DELAY
 
-__all__ = ["AXIS", "POSITION_BITS", "VECTOR_COMMAND", "delay_shape", "pair_shape", "slot_layout"]
+__all__ = ["AXIS", "POSITION_BITS", "VECTOR_COMMAND", "slot_layout", "with_lines"]
 
 POSITION_BITS = 15
 """Width of a count of positions on an axis: 2047 outputs at stride 15 make 30,705."""
@@ -53,14 +53,9 @@ VECTOR_COMMAND = data.StructLayout(
 """What the vectors need of a CONV, its products worked out. Rows are modulo 2**14."""
 
 
-def delay_shape(config: Config) -> ShapeLike:
-    """Return the shape of a delay: nothing in a machine without delay lines."""
-    return DELAY if config.has_delay_lines else 0
-
-
-def pair_shape(config: Config, shape: ShapeLike) -> ShapeLike:
-    """Return a shape of what pairs of vectors need: nothing in a machine without them."""
-    return shape if config.has_vector_pairs else 0
+def with_lines(config: Config, shape: ShapeLike) -> ShapeLike:
+    """Return a shape of what delay lines and their pairs need: nothing in a machine without."""
+    return shape if config.has_delay_lines else 0
 
 
 def slot_layout(config: Config) -> data.StructLayout:
@@ -79,10 +74,10 @@ def slot_layout(config: Config) -> data.StructLayout:
             "short": 1,
             "depthwise": 1,
             "dense": 1,
-            "delay": delay_shape(config),
-            "pair": pair_shape(config, 1),  # two vectors enter, of which `row` is the even one
-            "odd_row": pair_shape(config, ROW_BITS),
-            "odd_read": pair_shape(config, 1),  # the odd one is that at `odd_row`; else padding
+            "delay": with_lines(config, DELAY),
+            "pair": with_lines(config, 1),  # two vectors enter, of which `row` is the even one
+            "odd_row": with_lines(config, ROW_BITS),
+            "odd_read": with_lines(config, 1),  # the odd one is that at `odd_row`; else padding
             "shift": exact_log2(config.array_size),  # dense mode: first byte in the window
             "pad": signed(8),
             "zero_point": signed(8),

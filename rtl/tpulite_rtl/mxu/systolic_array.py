@@ -5,16 +5,17 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINE
-from tpulite_rtl.mxu.delay_lines import SETTLED, DelayLines
+from tpulite_rtl.mxu.delay_lines import DELAY, SETTLED, DelayLines
 from tpulite_rtl.mxu.processing_element import (
     ACTIVATION_WIDTH,
     WEIGHT_WIDTH,
     ProcessingElement,
 )
 from tpulite_rtl.mxu.skew import Skew
-from tpulite_rtl.mxu.slots import delay_shape
+from tpulite_rtl.mxu.slots import with_lines
 
 __all__ = ["SystolicArray", "early_layout", "psum_width", "vector_layout", "weight_layout"]
 
@@ -27,14 +28,15 @@ def psum_width(config: Config) -> int:
 def vector_layout(config: Config) -> data.StructLayout:
     """Return the layout of an input vector, its flags, the delay of its command, and its pair."""
     activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
-    flags = {"first": 1, "depthwise": 1, "delay": delay_shape(config)}
-    pair = {"pair": 1, "odd": activations} if config.has_vector_pairs else {}
+    flags = {"first": 1, "depthwise": 1, "delay": with_lines(config, DELAY)}
+    pair = {"pair": 1, "odd": activations} if config.has_delay_lines else {}
     return data.StructLayout({"activations": activations, **flags, **pair})
 
 
 def early_layout(config: Config) -> data.StructLayout:
     """Return the layout of what the array must know of a vector a cycle before it enters."""
-    return data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "delay": delay_shape(config)})
+    delay = with_lines(config, DELAY)
+    return data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "delay": delay})
 
 
 def weight_layout(config: Config) -> data.StructLayout:
@@ -68,7 +70,7 @@ class SystolicArray(wiring.Component):
     Parameters
     ----------
     config : Config
-        Geometry and multiplier style.
+        Geometry.
     """
 
     def __init__(self, config: Config) -> None:
@@ -106,13 +108,14 @@ class SystolicArray(wiring.Component):
 
         buses = self._buses(m, skew)
         psums: list[Value] = [Const(0, width)] * n
+        styles = [Build.of(platform).column_style(col) for col in range(n)]
         for row in range(n):
             enable = Signal(name=f"enable{row}")
             m.d.comb += enable.eq(self.weight.valid & (self.weight.payload.row == row))
             activation, first = skew.o[row].activation, skew.o[row].first
             depthwise = skew.o[row].depthwise
             for col in range(n):
-                element = ProcessingElement(psum_width=width, style=self._style(col))
+                element = ProcessingElement(psum_width=width, style=styles[col])
                 m.submodules[f"pe_{row}_{col}"] = element
                 m.d.comb += [
                     element.i_activation.eq(activation),
@@ -137,8 +140,7 @@ class SystolicArray(wiring.Component):
         late = self.i.payload.delay.any()
         m.d.sync += in_flight.eq(Cat(self.i.valid & ~late, in_flight))
         if self.config.has_delay_lines:
-            last = LINE * LINE - 1
-            pair = self.i.payload.pair if self.config.has_vector_pairs else Const(0)
+            last, pair = LINE * LINE - 1, self.i.payload.pair
             with m.If(self.i.valid & late & ~pair):
                 m.d.sync += in_flight[last].eq(1)
             with m.If(self.i.valid & pair):
@@ -163,18 +165,12 @@ class SystolicArray(wiring.Component):
                 lines.now[column].eq(now[column]),
                 lines.next[column].eq(activation),
             ]
-        if self.config.has_vector_pairs:
-            odd = self.i.payload.odd
-            m.submodules.skew_odd = skew_odd = Skew(signed(ACTIVATION_WIDTH), tuple(range(n)))
-            m.d.comb += lines.pair.eq(self.i.payload.pair)
-            for column in range(n):
-                m.d.comb += [
-                    skew_odd.i[column].eq(odd[column]),
-                    lines.odd[column].eq(skew_odd.o[column]),
-                ]
+        odd = self.i.payload.odd
+        m.submodules.skew_odd = skew_odd = Skew(signed(ACTIVATION_WIDTH), tuple(range(n)))
+        m.d.comb += lines.pair.eq(self.i.payload.pair)
+        for column in range(n):
+            m.d.comb += [
+                skew_odd.i[column].eq(odd[column]),
+                lines.odd[column].eq(skew_odd.o[column]),
+            ]
         return [lines.o[row] for row in range(LINE * LINE)] + [now] * (n - LINE * LINE)
-
-    def _style(self, col: int) -> str:
-        if every := {"mixed": 2, "mostly_dsp": 8}.get(self.config.multipliers):
-            return "dsp" if (col + 1) % every else "logic"
-        return self.config.multipliers

@@ -53,8 +53,8 @@ class VectorAssembler(wiring.Component):
                 "i": In(stream.Signature(issued_layout(config), always_ready=True)),
                 # The row that was requested ``row_read`` cycles ago.
                 "row": row,
-                # The odd row of a pair, requested with ``row``; only in a machine with pairs.
-                **({"odd_row": row} if config.has_vector_pairs else {}),
+                # The odd row of a pair, requested with ``row``; only in a machine with delay lines.
+                **({"odd_row": row} if config.has_delay_lines else {}),
                 # Vectors. In depthwise mode also those count that are not valid, as ``first``
                 # always does.
                 "o": Out(stream.Signature(vector_layout(config), always_ready=True)),
@@ -103,7 +103,7 @@ class VectorAssembler(wiring.Component):
             self.o.payload.depthwise.eq(slot.depthwise),
             self.o.payload.activations.eq(activations),
         ]
-        if self.config.has_vector_pairs:
+        if self.config.has_delay_lines:
             m.d.sync += [
                 self.o.payload.pair.eq(slot.pair),
                 self.o.payload.odd.eq(Mux(slot.odd_read, self.odd_row, padding)),

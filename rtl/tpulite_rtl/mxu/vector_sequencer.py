@@ -39,7 +39,7 @@ class VectorSequencer(wiring.Component):
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        odd = {  # only in a machine with pairs
+        odd = {  # only in a machine with delay lines
             # Read port for odd vectors of pairs, whose requests are never refused.
             "read_odd": Out(ReadPortSignature(config)),
             # The slot in turn reads an odd vector, in this cycle or later.
@@ -51,7 +51,7 @@ class VectorSequencer(wiring.Component):
                 "command": In(stream.Signature(VECTOR_COMMAND)),
                 # Read port.
                 "read": Out(ReadPortSignature(config)),
-                **(odd if config.has_vector_pairs else {}),
+                **(odd if config.has_delay_lines else {}),
                 # The request of this cycle must not be refused.
                 "steady": Out(1),
                 # Vectors for the array.
@@ -156,7 +156,7 @@ class VectorSequencer(wiring.Component):
             assembler.i.valid.eq(self.issued),
             assembler.row.eq(self.read.response.payload),
         ]
-        if config.has_vector_pairs:
+        if config.has_delay_lines:
             m.d.comb += [
                 self.odd.eq(there & slot.odd_read),
                 self.read_odd.request.payload.eq(slot.odd_row),

@@ -46,7 +46,7 @@ def share_vectors(
 
     step_x = Mux(dense, 1, if_depthwise(command.dilation_x, command.stride_x))
     stride_x, kernel_x = command.stride_x, command.kernel_columns
-    if config.has_vector_pairs:
+    if config.has_delay_lines:
         # The highest bit of a factor counts before `pairs` does: a pair's stride does not have it.
         stride_x = Cat(Mux(pairs, 1, stride_x)[: len(stride_x) - 1], stride_x[-1])
         step_x, kernel_x = Mux(pairs, PAIR, step_x), Mux(pairs, PAIR, kernel_x)
@@ -96,7 +96,7 @@ def share_vectors(
 def _pairs(m: Module, config: Config, command: data.View) -> Value:
     """Return a register: whether the positions of a command come in pairs."""
     pairs = Signal(reset_less=True)
-    if config.has_vector_pairs:
+    if config.has_delay_lines:
         outputs = paired_outputs(config)
         m.d.sync += pairs.eq(
             command.depthwise

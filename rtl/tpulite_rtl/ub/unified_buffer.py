@@ -19,7 +19,7 @@ __all__ = ["UnifiedBuffer", "steady_ports"]
 
 def steady_ports(config: Config) -> int:
     """Return how many read ports may be steady: with pairs of vectors also the second one."""
-    return 2 if config.has_vector_pairs else 1
+    return 2 if config.has_delay_lines else 1
 
 
 class UnifiedBuffer(wiring.Component):

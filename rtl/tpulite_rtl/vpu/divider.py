@@ -5,8 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch import timing
+from tpulite.arch.build import Build
 from tpulite.arch.numerics import NEWTON_OFFSET, NEWTON_SLOPE, NEWTON_STEPS, SHARE_SHIFT
-from tpulite_rtl.lib.carry_save import style_of, summands
+from tpulite_rtl.lib.carry_save import summands
 
 __all__ = ["Divider"]
 
@@ -27,16 +28,9 @@ class Divider(wiring.Component):
 
     A product takes the digits of its unsigned factor, each times the whole signed one, in two
     stages. Result and room for the next sum come ``timing.DIVIDER`` cycles after a sum.
-
-    Parameters
-    ----------
-    style : str, optional
-        How to multiply, see :func:`tpulite_rtl.lib.carry_save.summands`; by default as suits the
-        platform.
     """
 
-    def __init__(self, style: str | None = None) -> None:
-        self.style = style
+    def __init__(self) -> None:
         result = data.StructLayout({"multiplier": 31, "shift": signed(8)})
         super().__init__(
             {
@@ -84,7 +78,7 @@ class Divider(wiring.Component):
         # The product of a and b, from the lowest digit of b on; half is added once.
         a, b = Signal(signed(32), reset_less=True), Signal(_DIGIT * _DIGITS, reset_less=True)
         width = len(a) + _DIGIT
-        style = self.style or style_of(platform)
+        style = Build.of(platform).wide_style
         rows = summands(m, a, b[:_DIGIT], carry=Const(0, 1), bits={}, style=style)
         low, high = (Signal(signed(width), name=x, reset_less=True) for x in ("low", "high"))
         partial = Signal(signed(width + 1), reset_less=True)

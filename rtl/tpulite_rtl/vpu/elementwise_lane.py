@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch import timing
+from tpulite.arch.build import Build
 from tpulite.arch.isa import RECORD
 from tpulite_rtl.lib.layout import struct_layout
 from tpulite_rtl.vpu.elementwise_product import OPERAND_BITS, product_addends
@@ -25,15 +26,9 @@ class ElementwiseLane(wiring.Component):
     A result a cycle, but of ADD and SUB, which scale two operands with one multiplier: A and, a
     step later, B. Stages: subtract the zero points; multiply; add what the multiplication leaves,
     and what rounds; shift; add. SUM only passes.
-
-    Parameters
-    ----------
-    style : str
-        How to multiply: see :func:`product_addends`.
     """
 
-    def __init__(self, style: str = "dsp") -> None:
-        self.style = style
+    def __init__(self) -> None:
         super().__init__(
             {
                 # Everything moves on to the next stage; else all stages stall.
@@ -87,7 +82,8 @@ class ElementwiseLane(wiring.Component):
         passed = Mux(scales.sums, Cat(x[:8], above).as_signed(), 0)
         passed |= Mux(negates, ~(factor[:_OWN_BITS].as_signed() << OPERAND_BITS), 0)
         passed, negates = register(1, passed, "passed"), register(1, negates, "negates")
-        low, high = product_addends(m, x[:OPERAND_BITS], factor, triple, style=self.style)
+        style = Build.of(platform).lane_style
+        low, high = product_addends(m, x[:OPERAND_BITS], factor, triple, style=style)
         low, high = register(1, low, "low"), register(1, high, "high")
         is_negative = register(1, x[-1], "is_negative")
 

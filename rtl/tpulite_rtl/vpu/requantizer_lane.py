@@ -7,10 +7,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch import timing
+from tpulite.arch.build import Build
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.apart import apart
-from tpulite_rtl.lib.carry_save import style_of, summands
+from tpulite_rtl.lib.carry_save import summands
 from tpulite_rtl.lib.layout import struct_layout
 
 __all__ = ["STAGES", "RequantizerLane"]
@@ -47,14 +48,10 @@ class RequantizerLane(wiring.Component):
     ----------
     roundings : collection of Rounding
         Roundings that are built.
-    style : str, optional
-        How it multiplies, of :data:`tpulite_rtl.lib.multiplier.STYLES`; the default is as suits
-        the platform.
     """
 
-    def __init__(self, roundings: Collection[Rounding], style: str | None = None) -> None:
+    def __init__(self, roundings: Collection[Rounding]) -> None:
         self.roundings = frozenset(roundings)
-        self.style = style
         super().__init__(
             {
                 # Bit s: stage s holds a sum. Registers behind empty stages keep their values.
@@ -121,7 +118,7 @@ class RequantizerLane(wiring.Component):
             self.multiplier,
             carry=carry,
             bits={30: flags[4]} if self.roundings & _DOUBLING else {},
-            style=self.style or style_of(platform),
+            style=Build.of(platform).wide_style,
         )
         rows = [register(2, row, f"row_{index}") for index, row in enumerate(rows)]
         # Machines that only double drop bits 0 ... 30 after the first rounding.

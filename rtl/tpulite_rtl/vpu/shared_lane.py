@@ -57,11 +57,10 @@ class SharedLane(wiring.Component):
     Parameters
     ----------
     config : Config
-        Roundings, and multipliers: in logic, or as suits the platform.
+        Roundings.
     """
 
     def __init__(self, config: Config) -> None:
-        self.style = "logic" if config.multipliers == "logic" else None
         self.roundings = [Rounding[name.upper()] for name in config.roundings]
         users = data.ArrayLayout(LANE_INPUT, 2)
         super().__init__(
@@ -79,7 +78,7 @@ class SharedLane(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.arithmetic = lane = RequantizerLane(self.roundings, self.style)
+        m.submodules.arithmetic = lane = RequantizerLane(self.roundings)
         firsts = delay(m, self.first, STAGES, "first")[1:]
         valids = delay(m, firsts[0] | self.second, STAGES - 2, "valid")
 

@@ -184,7 +184,7 @@ class VectorLanes(wiring.Component):
         for index in range(self._lanes):
             channels = range(index, self.config.array_size, self._lanes)
             lane = self.requantizer.lane[index]
-            prepare = ElementwiseLane("logic" if self.config.multipliers == "logic" else "dsp")
+            prepare = ElementwiseLane()
             m.submodules[f"elementwise_{index}"] = prepare
             m.d.comb += [
                 prepare.moves.eq(scales.moves),

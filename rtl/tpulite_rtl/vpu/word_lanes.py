@@ -144,8 +144,7 @@ class WordLanes(wiring.Component):
 
     def _add(self, m: Module, valid: Value, completes: Value, maximum: Signal) -> None:
         """Add up the words of a window; make rows of its maximum and what the divider finds."""
-        style = "logic" if self.config.multipliers == "logic" else None
-        m.submodules.divider = divider = Divider(style)
+        m.submodules.divider = divider = Divider()
         valids = delay(m, valid, _TOTAL_STAGE, "norm_valid")
         ends = delay(m, valid & completes, _TOTAL_STAGE, "norm_ends")
 

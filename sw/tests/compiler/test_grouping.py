@@ -73,8 +73,8 @@ def test_wide_images_between_narrow_ones_stay_inside_groups():
 
 
 def test_the_largest_images_of_mobilenet_go_to_dram_only_if_that_saves_cycles():
-    # With pairs of vectors slices are as fast.
-    config = Config(vector_pairs=False)
+    # With delay lines slices are as fast.
+    config = Config(delay_lines=False)
     builder = GraphBuilder((112, 112, 16))
     wide = builder.depthwise(builder.conv("x", 96, 1), stride=(2, 2), **SAME)
     builder.conv(wide, 24, 1)

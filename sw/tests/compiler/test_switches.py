@@ -39,7 +39,7 @@ def test_interleaving_reads_inputs_of_3x3_less_often():
 
 def test_pairs_halve_what_a_stride_of_2_reads():
     """Columns of 28 outputs: 29 pairs, or 29 positions for each half; 7 outputs are too few."""
-    without = Config(vector_pairs=False)
+    without = Config(delay_lines=False)
     plan = depthwise_plan((3, 3), (2, 2), (28, 28), CONFIG)
     assert (plan.inner, plan.outputs, plan.cycles) == (Axis.X, 28, 29 * 57)
     assert depthwise_plan((3, 3), (2, 2), (28, 28), without).cycles == 2 * 29 * 57

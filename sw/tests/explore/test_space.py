@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.configs import CONFIGS
@@ -14,6 +15,16 @@ def test_a_grid_has_each_combination_once():
     space = Space(Config(), read_axes(["array_size=4,8", "ub_rows=512..2048", "multipliers=logic"]))
     found = [tuple(values.values()) for values in space.grid()]
     assert found == [(n, rows, "logic") for n in (4, 8) for rows in (512, 1024, 2048)]
+
+
+def test_how_a_machine_is_written_is_beside_it():
+    written = Build(memories="block")
+    space = Space(Config(), read_axes(["multipliers=logic,none", "array_size=8"]), written)
+    values, wrong = space.grid()
+    assert space.config(values) == space.config(wrong) == Config(array_size=8)
+    assert space.build(values) == Build(memories="block", multipliers="logic")
+    with pytest.raises(ValueError, match="^multipliers must be one of"):
+        space.build(wrong)
 
 
 def test_a_sample_is_of_the_grid_and_repeatable():
@@ -53,6 +64,7 @@ def test_whole_lanes_follow_the_array_and_others_stay():
     ("texts", "message"),
     [
         (["size=4"], "size: no such field of a configuration"),
+        (["clock_gates=0,1"], "clock_gates: no such field of a configuration"),
         (["ub_rows"], "'ub_rows' must be FIELD=VALUES; fields are array_size, ub_rows"),
         (["ub_rows=64", "ub_rows=128"], "ub_rows is given twice"),
         (["ub_rows=64..128,128"], "a value is given twice"),

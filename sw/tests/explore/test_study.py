@@ -108,11 +108,12 @@ def test_an_interrupted_study_goes_on_where_it_was(tmp_path):
 
 
 def test_machines_that_time_alike_are_measured_once(tmp_path):
-    one = study(tmp_path, "multipliers=dsp,logic,mixed", "memories=generic,macro")
+    one = study(tmp_path, "multipliers=dsp,logic,mostly_dsp", "memories=generic,block")
     executor = Inline()
     points = one.points(one.space.grid(), executor)
     assert len(points) == 6 and len(executor.begun) == 1
     assert len({point.counts["digits"] for point in points}) == 1
+    assert len({point.size for point in points}) == 6
 
 
 def test_failures_are_told_and_not_kept(tmp_path):

@@ -27,19 +27,20 @@ _SOFTMAX_SIZE = 16
 _DELAY_SIZE = 16
 """Arrays from this size on have a row for each tap of a 3x3 kernel."""
 
-_ONCE_LACKED = (
-    "axi_slices",
-    "ram_registers",
-    "clock_gates",
-    "softmax",
-    "delay_lines",
-    "vector_pairs",
-)
+_ONCE_LACKED = ("axi_slices", "ram_registers", "softmax", "delay_lines")
 """What no machine had when the first programs were compiled."""
 
+_OF_THE_BUILD = ("multipliers", "memories", "clock_gates")
+"""What files of 0.1.0 say of how a chip is written: see :class:`tpulite.arch.build.Build`."""
+
+_SHOWN_HASHES = {
+    0x5598C780: 0xC33B176D,  # ecp5-25
+    0xBA5CD2A0: 0x59FB2961,  # ecp5-45
+    0xDF1CE8C7: 0x02B73E79,  # ecp5-85
+}
+"""By hash, the one that chips show which were placed when memories and multipliers counted, too."""
+
 _ARRAY_SIZES = (4, 8, 16, 32)
-_MULTIPLIERS = ("dsp", "logic", "mixed", "mostly_dsp")
-_MEMORIES = ("generic", "block", "macro")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +73,6 @@ class Config:
         is the default.
     roundings : tuple of str
         Roundings that the requantizer has, of :class:`tpulite.arch.numerics.Rounding`.
-    multipliers : str
-        How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
-        which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
-        ``mixed`` does every other column in logic, ``mostly_dsp`` every eighth.
-    memories : str
-        What large memories are in Verilog: ``generic`` leaves the choice to synthesis, ``block``
-        asks an FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which whoever
-        makes a chip of it gives.
     axi_slices : bool
         Whether registers stand between the chip and all of its AXI channels, in both directions:
         an answer of the memory takes two cycles more.
@@ -87,18 +80,13 @@ class Config:
         Whether a register stands behind each RAM of the unified buffer and behind that of channel
         records: a row comes a cycle later, and paths begin at registers, not at RAMs, which take
         half of a period to answer in an FPGA.
-    clock_gates : bool
-        Whether the clock of each engine stops while it has nothing to do, by a module
-        ``tpulite_clock_gate``, which whoever makes a chip of it gives.
     softmax : bool, optional
         Whether the vector path has the operations NORM and SHARE; by default if N is 16 or more.
         A machine of fewer than four vector lanes, or with N = 4, never has.
     delay_lines : bool, optional
         Whether the array has delay lines, with which depthwise 3x3 convolutions interleave up to 34
-        positions; by default if N is 16 or more. Smaller arrays lack a row for each of nine taps.
-    vector_pairs : bool, optional
-        Whether depthwise 3x3 convolutions of stride 2 stream two vectors per cycle through the
-        delay lines. The default is true on machines with delay lines, and others never do.
+        positions, and those of stride 2 stream two vectors per cycle; by default if N is 16 or
+        more. Smaller arrays lack a row for each of nine taps.
     """
 
     array_size: int = 16
@@ -111,14 +99,10 @@ class Config:
     requant_lanes: int | None = None
     vector_lanes: int | None = None
     roundings: tuple[str, ...] = tuple(rounding.name.lower() for rounding in Rounding)
-    multipliers: str = "dsp"
-    memories: str = "generic"
     axi_slices: bool = False
     ram_registers: bool = False
-    clock_gates: bool = False
     softmax: bool | None = None
     delay_lines: bool | None = None
-    vector_pairs: bool | None = None
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -147,15 +131,11 @@ class Config:
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
         # In one order, so that equal machines compare and hash alike.
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
-        if self.multipliers not in _MULTIPLIERS:
-            raise ValueError(f"multipliers must be one of {_MULTIPLIERS}, not {self.multipliers!r}")
-        if self.memories not in _MEMORIES:
-            raise ValueError(f"memories must be one of {_MEMORIES}, not {self.memories!r}")
-        for name in ("axi_slices", "ram_registers", "clock_gates"):
+        for name in ("axi_slices", "ram_registers"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
-        for name in ("softmax", "delay_lines", "vector_pairs"):
+        for name in ("softmax", "delay_lines"):
             if getattr(self, name) not in (None, False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
         wanted = self.array_size >= _SOFTMAX_SIZE if self.softmax is None else bool(self.softmax)
@@ -168,8 +148,6 @@ class Config:
             )
         delays = room if self.delay_lines is None else bool(self.delay_lines)
         object.__setattr__(self, "delay_lines", delays)
-        pairs = delays and self.vector_pairs in (None, True)
-        object.__setattr__(self, "vector_pairs", pairs)
 
     @property
     def lanes(self) -> int:
@@ -190,13 +168,8 @@ class Config:
 
     @property
     def has_delay_lines(self) -> bool:
-        """Whether the array has delay lines."""
+        """Whether the array has delay lines, which also take vectors in pairs."""
         return bool(self.delay_lines)
-
-    @property
-    def has_vector_pairs(self) -> bool:
-        """Whether depthwise 3x3 convolutions of stride 2 stream two vectors per cycle."""
-        return bool(self.vector_pairs)
 
     @property
     def word_lanes(self) -> int:
@@ -225,33 +198,45 @@ class Config:
         return -(-RECORD_BYTES // self.row_bytes) + 4
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values that JSON can hold, but for what machines once lacked.
+        """Return the fields as plain values that JSON can hold, those of `_ONCE_LACKED` if set.
 
-        That is a choice of memories, slices, registers behind RAMs, gates, softmax, delay lines,
-        and vector pairs: without these a machine keeps its hash.
+        Two fields that machines once had are there as well, so that hashes and files stay.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
-        if self.memories == "generic":
-            del values["memories"]
         for name in _ONCE_LACKED:
             if not values[name]:
                 del values[name]
-        return values
+        pairs = {"vector_pairs": True} if self.delay_lines else {}
+        return values | {"multipliers": "dsp"} | pairs
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
-        """Build a configuration from :meth:`as_dict`'s result."""
+        """Build a configuration from :meth:`as_dict`'s result, of 0.1.0, too.
+
+        Raises
+        ------
+        ValueError
+            If there is no such machine, or not any more.
+        """
         lacked = dict.fromkeys(("softmax", "delay_lines", "vector_pairs"), False)
-        values = lacked | values
-        fields: dict[str, Any] = values | {"roundings": tuple(values["roundings"])}
+        fields: dict[str, Any] = lacked | values
+        fields["roundings"] = tuple(values["roundings"])
+        for name in _OF_THE_BUILD:
+            fields.pop(name, None)
+        if fields.pop("vector_pairs") != fields["delay_lines"]:
+            raise ValueError(
+                "it is for delay lines without pairs of vectors, which no machine has any more; "
+                "compile the network again: tpulite compile NETWORK"
+            )
         return cls(**fields)
 
     @property
     def hash(self) -> int:
         """Return 32 bits that tell configurations apart; the chip shows them in a register.
 
-        Fields that programs cannot notice (how multipliers are built, how deep queues are) count
-        too: a program is compiled for one machine.
+        Fields that programs cannot notice (how deep queues are) count too: a program is compiled
+        for one machine.
         """
         text = json.dumps(self.as_dict(), sort_keys=True).encode()
-        return int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
+        value = int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
+        return _SHOWN_HASHES.get(value, value)

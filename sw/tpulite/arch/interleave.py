@@ -122,5 +122,5 @@ def least_interleaved(config: Config) -> int:
 
 def paired_outputs(config: Config) -> range:
     """Return the numbers of outputs along x for which positions may come in pairs, if any do."""
-    least = least_interleaved(config) if config.has_vector_pairs else MOST_INTERLEAVED + 1
+    least = least_interleaved(config) if config.has_delay_lines else MOST_INTERLEAVED + 1
     return range(least - 1, MOST_INTERLEAVED)

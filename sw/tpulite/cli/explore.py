@@ -24,7 +24,7 @@ from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.study_progress import study_progress
 from tpulite.cli.views import page_option
 from tpulite.cli.workers import Workers, worker_options
-from tpulite.configs import named_config
+from tpulite.configs import named_chip
 from tpulite.explore.chip import count_on_chip
 from tpulite.explore.energy import TABLES
 from tpulite.explore.limits import Limits, answer
@@ -170,7 +170,8 @@ def explore(  # noqa: PLR0913 - options of the command
     if simulated is not None:
         require_device("rtl")
     limits = Limits(max_lut, max_ms, mhz)
-    space = Space(named_config(reading.config_name), read_axes(axes))
+    config, build = named_chip(reading.config_name)
+    space = Space(config, read_axes(axes), build)
     parts = _read(networks, reading, choices)
     store = Store(work.records("explore"))
     study = Study(parts, space, choices.options(), store, fresh=not choices.cache, process=process)

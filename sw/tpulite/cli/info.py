@@ -11,7 +11,7 @@ from tpulite.arch.isa import disassemble
 from tpulite.archive import holds
 from tpulite.cli.common import say
 from tpulite.cli.help import command, option
-from tpulite.configs import CONFIGS, named_config
+from tpulite.configs import CONFIGS, named_chip, named_config
 from tpulite.counted import counted
 from tpulite.frontend.files import network_name
 from tpulite.near import which_file
@@ -116,11 +116,15 @@ def _heading(name: str) -> str:
 def _machine(name: str) -> str:
     """Return a configuration's fields, and what it takes of an FPGA if that has been measured."""
     lines = [_heading(name)]
+    config, build = named_chip(name)
     if size := SIZES.get(name):
         lines.append(f"  {size.line}")
         lines += [f"  {share:.0%} of its {what.upper()}" for what, share in size.shares.items()]
-    for field, value in asdict(named_config(name)).items():
+    for field, value in asdict(config).items():
         lines.append(f"  {field}: {', '.join(value) if isinstance(value, tuple) else value}")
+    written = asdict(build)
+    del written["target"]
+    lines += [f"  verilog --{field.replace('_', '-')}: {value}" for field, value in written.items()]
     return "\n".join(lines)
 
 

@@ -1,15 +1,17 @@
 """The command ``verilog``: the chip for other tools."""
 
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import click
 
+from tpulite.arch.build import MEMORIES, MULTIPLIERS
 from tpulite.atomic import write_whole
 from tpulite.cli.help import Choice, command, option
 from tpulite.cli.paths import FOLDER
-from tpulite.configs import named_config
+from tpulite.configs import named_chip
 from tpulite.needs import require_package
 
 __all__ = ["verilog"]
@@ -26,25 +28,39 @@ __all__ = ["verilog"]
     help="Clock period in ns, for the constraints.",
 )
 @option(
+    "--multipliers",
+    type=Choice(MULTIPLIERS),
+    help="dsp: left to synthesis; logic: adders; mostly_dsp: every eighth column in logic.  "
+    "[default: as info CONFIG says]",
+)
+@option(
+    "--memories",
+    type=Choice(MEMORIES),
+    help="generic: left to synthesis; block: block RAM is asked for; macro: modules tpulite_ram, "
+    "which you write.  [default: as info CONFIG says]",
+)
+@option("--clock-gates", is_flag=True, help="Gate clocks by modules tpulite_clock_gate, yours too.")
+@option(
     "--target",
     type=Choice(("generic", "ecp5")),
     default="generic",
     show_default=True,
-    help="ecp5: use Lattice's carry cells where multipliers are logic or mixed.",
+    help="ecp5: use Lattice's carry cells where multipliers are logic.",
 )
-def verilog(config_name: str, output: Path, period: float, target: str) -> None:
+def verilog(config_name: str, output: Path, period: float, **written: str | bool | None) -> None:
     """Write the chip as one file of Verilog, with SDC and LPF constraints beside it.
 
     CONFIG is a name that info lists, with changed fields if you like: 8x8,ub_rows=4096.
     """
-    config = named_config(config_name)
+    config, build = named_chip(config_name)
+    build = replace(build, **{name: value for name, value in written.items() if value})
     require_package("amaranth", "rtl", f"Verilog of {config_name}")
     # By name: software must run where no HDL is installed.
     text, constraints = (import_module(f"tpulite_rtl.{x}") for x in ("verilog", "constraints"))
     library = import_module("tpulite_verilated.library")
     stem = text.file_stem(config_name)
     files = {
-        ".v": text.header(config_name, config, target) + library.cached_verilog(config, target),
+        ".v": text.header(config_name, config, build) + library.cached_verilog(config, build),
         ".sdc": constraints.sdc(period),
         ".lpf": constraints.lpf(period),
     }

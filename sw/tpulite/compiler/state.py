@@ -33,18 +33,15 @@ _PLAIN = Config()
 def unpaced(config: Config) -> Config:
     """Return the machine as all passes see it but searches, which predict cycles.
 
-    Queues, bursts, slices, and how the machine is built are those of the default machine: no layer
-    is cut by them, and no buffer is placed.
+    Queues, bursts and slices are those of the default machine: no layer is cut by them, and no
+    buffer is placed.
     """
     return replace(
         config,
         queue_depth=_PLAIN.queue_depth,
         burst_beats=_PLAIN.burst_beats,
         dma_bursts=_PLAIN.dma_bursts,
-        multipliers=_PLAIN.multipliers,
-        memories=_PLAIN.memories,
         axi_slices=_PLAIN.axi_slices,
-        clock_gates=_PLAIN.clock_gates,
     )
 
 

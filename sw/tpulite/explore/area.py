@@ -7,10 +7,11 @@ configurations that were synthesized) and is linear in what such blocks grow wit
 import csv
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import COMMANDS, ENGINE_OF
 from tpulite.arch.timing import fetch_buffer, operand_rows
@@ -22,7 +23,6 @@ __all__ = [
     "Group",
     "Weights",
     "area",
-    "fitted_config",
     "gates",
     "group_of",
     "read_weights",
@@ -35,12 +35,9 @@ standard-cell library, in NAND2, without large memories."""
 _SLICES = {"lut": 594, "ff": 1038, "gates": 8558}
 """Register slices of both AXI ports, on any machine: two places for 504 bits."""
 
-_DELAY_LINES = {"lut": 55, "ff": 28, "gates": 138}
-"""Delay lines, a column: two buses with a choice, the shorter line, and who tells them the delay.
-The longer line is a block RAM."""
-
-_VECTOR_PAIRS = {"lut": 73, "ff": 104, "gates": 503}
-"""Pairs of vectors, a column: the same for odd vectors, their skew, and what chooses them. The
+_DELAY_LINES = {"lut": 128, "ff": 132, "gates": 641}
+"""Delay lines, a column: two buses for each of two vectors with a choice, the shorter lines, the
+skew of the second vector, and who tells them the delay. The longer lines are block RAMs. The
 unified buffer is left out, whose lookup tables became 2,398 fewer by themselves."""
 
 _RAM_REGISTERS = {"lut": (0, 0), "ff": (92, 56), "gates": (755, 287)}
@@ -71,17 +68,17 @@ class Group:
     pattern : str
         Their names begin like this regular expression.
     terms : mapping of str to callable
-        What their size is a sum of, each times a weight: numbers by configuration.
+        What their size is a sum of, each times a weight: numbers by machine and build.
     """
 
     pattern: str
-    terms: Mapping[str, Callable[[Config], float]]
+    terms: Mapping[str, Callable[[Config, Build], float]]
 
 
-def _logic_share(config: Config) -> float:
+def _logic_share(config: Config, build: Build) -> float:
     """Return the share of the array's columns that multiply in logic."""
-    shares = {"dsp": 0.0, "mostly_dsp": config.array_size // 8 / config.array_size}
-    return (shares | {"mixed": 0.5, "logic": 1.0})[config.multipliers]
+    styles = [build.column_style(column) for column in range(config.array_size)]
+    return styles.count("logic") / len(styles)
 
 
 def _few(lanes: int, config: Config) -> int:
@@ -97,56 +94,58 @@ GROUPS = {
     "elements": Group(
         r"mxu\.array\.pe_",
         {
-            "with_dsp": lambda c: c.array_size**2 * (1 - _logic_share(c)),
-            "in_logic": lambda c: c.array_size**2 * _logic_share(c),
+            "with_dsp": lambda c, b: c.array_size**2 * (1 - _logic_share(c, b)),
+            "in_logic": lambda c, b: c.array_size**2 * _logic_share(c, b),
         },
     ),
-    "skew": Group(r"mxu\.array\.", {"triangle": lambda c: c.array_size * (c.array_size - 1) / 2}),
+    "skew": Group(
+        r"mxu\.array\.", {"triangle": lambda c, b: c.array_size * (c.array_size - 1) / 2}
+    ),
     "requantizer": Group(
         r"mxu\.requantizer\.lane_",
         {
-            "lanes": lambda c: c.lanes,
-            "lanes_in_logic": lambda c: c.lanes * (c.multipliers == "logic"),
+            "lanes": lambda c, b: c.lanes,
+            "lanes_in_logic": lambda c, b: c.lanes * (b.multipliers == "logic"),
         },
     ),
     "elementwise": Group(
         r"vpu\.lanes\.elementwise_",
         {
-            "lanes": _vector_lanes,
-            "lanes_in_logic": lambda c: _vector_lanes(c) * (c.multipliers == "logic"),
+            "lanes": lambda c, b: _vector_lanes(c),
+            "lanes_in_logic": lambda c, b: _vector_lanes(c) * (b.multipliers == "logic"),
         },
     ),
     "tables": Group(
         r"vpu\.lanes\.table",
         {
-            "lanes": _vector_lanes,
-            "lanes_of_luts": lambda c: _vector_lanes(c) * _distributed(_TABLE_BYTES, c),
+            "lanes": lambda c, b: _vector_lanes(c),
+            "lanes_of_luts": lambda c, b: _vector_lanes(c) * _distributed(_TABLE_BYTES, c),
         },
     ),
     "buffer": Group(
         r"buffer$",
         {
-            "one": lambda c: 1,
-            "banks": lambda c: c.ub_banks,
-            "bank_bytes": lambda c: c.ub_banks * c.array_size,
+            "one": lambda c, b: 1,
+            "banks": lambda c, b: c.ub_banks,
+            "bank_bytes": lambda c, b: c.ub_banks * c.array_size,
         },
     ),
     "queues": Group(
         r"processor\.dispatcher",
         {
-            "one": lambda c: 1,
-            "second": lambda c: c.queue_depth > 1,
-            "longer": lambda c: c.queue_depth > 2,
-            "depth": lambda c: c.queue_depth,
+            "one": lambda c, b: 1,
+            "second": lambda c, b: c.queue_depth > 1,
+            "longer": lambda c, b: c.queue_depth > 2,
+            "depth": lambda c, b: c.queue_depth,
         },
     ),
     "rest": Group(
         r"(?!buffer\.bank)",  # the banks are memory
         {
-            "one": lambda c: 1,
-            "columns": lambda c: c.array_size,
-            "drain_in_turns": lambda c: _few(c.lanes, c),
-            "vectors_in_turns": lambda c: _few(_vector_lanes(c), c),
+            "one": lambda c, b: 1,
+            "columns": lambda c, b: c.array_size,
+            "drain_in_turns": lambda c, b: _few(c.lanes, c),
+            "vectors_in_turns": lambda c, b: _few(_vector_lanes(c), c),
         },
     ),
 }
@@ -161,29 +160,34 @@ def group_of(block: str) -> str | None:
     return next((name for name, group in GROUPS.items() if re.match(group.pattern, block)), None)
 
 
-def area(config: Config, weights: Weights | None = None) -> Part:
+def area(config: Config, build: Build, weights: Weights | None = None) -> Part:
     """Estimate what a machine takes of an ECP5, blocks synthesized alone.
 
     Parameters
     ----------
     config : Config
-        The machine; its memories are ``generic`` or ``block``.
+        The machine.
+    build : Build
+        How it is written; macros count as if memories were ``generic``.
     weights : Weights, optional
         By default those of the package.
     """
     memories = _memories(config)
-    luts = _fitted(config, "lut", weights)
+    luts = _fitted(config, build, "lut", weights)
     luts += sum(6 * count * _tables(*shape) for count, *shape in memories)
     brams = sum(count * _brams(*shape) for count, *shape in memories)
-    if config.memories == "block":
+    if build.memories == "block":
         asked = _block_if_asked(config)
         luts -= sum(6 * count * _columns(*shape) for count, *shape in asked)
         brams += sum(count * _block_rams(*shape) for count, *shape in asked)
-    return Part(round(luts), round(_fitted(config, "ff", weights)), _dsps(config), brams)
+    ffs = _fitted(config, build, "ff", weights)
+    return Part(round(luts), round(ffs), _dsps(config, build), brams)
 
 
 def gates(config: Config, weights: Weights | None = None) -> int:
     """Estimate the area of a machine in standard cells, in NAND2, without large memories.
+
+    There are no DSP blocks, so that how it is written does not matter.
 
     Parameters
     ----------
@@ -192,24 +196,17 @@ def gates(config: Config, weights: Weights | None = None) -> int:
     weights : Weights, optional
         By default those of the package.
     """
-    return round(_fitted(config, "gates", weights))
+    return round(_fitted(config, Build(), "gates", weights))
 
 
-def fitted_config(config: Config, resource: str) -> Config:
-    """Return what decides how much a machine takes: gates know no DSP blocks."""
-    return replace(config, multipliers="dsp") if resource == "gates" else config
-
-
-def _fitted(config: Config, resource: str, weights: Weights | None) -> float:
+def _fitted(config: Config, build: Build, resource: str, weights: Weights | None) -> float:
     weights = _weights() if weights is None else weights
-    config = fitted_config(config, resource)
     fixed = _SLICES[resource] * config.axi_slices
     once, column = _RAM_REGISTERS[resource]
     fixed += (once + column * config.array_size) * config.ram_registers
     fixed += _DELAY_LINES[resource] * config.array_size * config.has_delay_lines
-    fixed += _VECTOR_PAIRS[resource] * config.array_size * config.has_vector_pairs
     return fixed + sum(
-        weights[name, term][resource] * value(config)
+        weights[name, term][resource] * value(config, build)
         for name, group in GROUPS.items()
         for term, value in group.terms.items()
     )
@@ -236,7 +233,7 @@ def _memories(config: Config) -> list[tuple[int, int, int]]:
         # Of the tables' and the records' luts the fit knows.
         (_vector_lanes(config) * (not _distributed(_TABLE_BYTES, config)), 64, 32),
         (int(size > 4), 64, 8 * size),
-        (config.has_delay_lines + config.has_vector_pairs, 64, 8 * size),
+        (2 * config.has_delay_lines, 64, 8 * size),
     ]
 
 
@@ -282,11 +279,9 @@ def _block_rams(rows: int, bits: int) -> int:
     return min(-(-rows // depth) * -(-bits // width) for depth, width in _BRAM_FORMS)
 
 
-def _dsps(config: Config) -> int:
+def _dsps(config: Config, build: Build) -> int:
     """Return the multipliers of 18 x 18 of elements, lanes and a divider."""
-    logic = _logic_share(config)
-    elements = config.array_size**2 * (1 - logic)
-    elementwise = 0 if config.multipliers == "logic" else 2 * _vector_lanes(config)
-    requantizer = 0 if config.multipliers == "logic" else 4 * config.lanes
-    divider = 2 if config.has_softmax and config.multipliers != "logic" else 0
-    return round(elements + elementwise + requantizer + divider)
+    elements = round(config.array_size**2 * (1 - _logic_share(config, build)))
+    if build.lane_style == "logic":
+        return elements
+    return elements + 2 * _vector_lanes(config) + 4 * config.lanes + 2 * config.has_softmax

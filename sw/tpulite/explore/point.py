@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.explore.area import area, gates
 from tpulite.explore.energy import TABLES, Energy, energy
@@ -48,6 +49,8 @@ class Point:
         Why there is no such machine.
     process : str
         Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
+    build : Build
+        How the machine is written.
     """
 
     values: Mapping[str, Any]
@@ -55,6 +58,7 @@ class Point:
     outcomes: Mapping[str, Outcome]
     reason: str = ""
     process: str = "45nm"
+    build: Build = field(default_factory=Build)
 
     @property
     def trouble(self) -> str:
@@ -71,7 +75,7 @@ class Point:
     def size(self) -> Part:
         """What the machine takes of an ECP5, as estimated; there is a machine."""
         assert self.config is not None
-        return area(self.config)
+        return area(self.config, self.build)
 
     @cached_property
     def energy(self) -> Energy:

@@ -4,9 +4,10 @@ import math
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.memory import MemoryTiming
 from tpulite.configs import read_field
@@ -23,7 +24,10 @@ _CYCLES = range(2, 10_001)
 
 _LANES = ("requant_lanes", "vector_lanes")
 
-_BY_SIZE = ("softmax", "delay_lines", "vector_pairs")
+_BUILD = ("multipliers", "memories")
+"""What may vary of how a machine is written: only its size depends on it."""
+
+_BY_SIZE = ("softmax", "delay_lines")
 """What machines have by default if their arrays are large enough."""
 
 
@@ -34,7 +38,8 @@ class Axis:
     Parameters
     ----------
     field : str
-        Of :class:`tpulite.arch.config.Config`, or ``dram_latency`` or ``dram_response``: the two of
+        Of :class:`tpulite.arch.config.Config`, or ``multipliers`` or ``memories`` of
+        :class:`tpulite.arch.build.Build`, or ``dram_latency`` or ``dram_response``: the two of
         :class:`tpulite.arch.memory.MemoryTiming`.
     values : tuple
         Its values.
@@ -55,6 +60,8 @@ class Space:
         many as each point has columns.
     axes : tuple of Axis
         What varies.
+    written : Build
+        How machines are written, but for what varies.
 
     Examples
     --------
@@ -65,6 +72,7 @@ class Space:
 
     base: Config
     axes: tuple[Axis, ...]
+    written: Build = field(default_factory=Build)
 
     def __len__(self) -> int:
         return math.prod(len(axis.values) for axis in self.axes)
@@ -99,7 +107,12 @@ class Space:
         for name in _BY_SIZE:
             if replace(self.base, **{name: None}) == self.base:
                 same[name] = None  # as the array has it
-        return Config(**same | {name: x for name, x in values.items() if name not in _MEMORY})
+        beside = (*_MEMORY, *_BUILD)
+        return Config(**same | {name: x for name, x in values.items() if name not in beside})
+
+    def build(self, values: dict[str, Any]) -> Build:
+        """Return how the machine of a point is written; ValueError if that is impossible."""
+        return replace(self.written, **{name: values[name] for name in _BUILD if name in values})
 
     @staticmethod
     def memory(values: dict[str, Any]) -> MemoryTiming:
@@ -118,7 +131,7 @@ def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
     axes: list[Axis] = []
     for text in texts:
         name, equals, rest = text.partition("=")
-        known = [*(field.name for field in fields(Config)), *_MEMORY]
+        known = [*(field.name for field in fields(Config)), *_BUILD, *_MEMORY]
         if not equals:
             raise ValueError(f"{text!r} must be FIELD=VALUES; fields are {', '.join(known)}")
         if name not in known:

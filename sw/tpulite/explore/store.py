@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
@@ -11,7 +11,7 @@ from tpulite.explore.measure import Outcome, Run
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.compile_cache import program_key
 
-__all__ = ["Store", "digest_of", "run_key", "timed_config"]
+__all__ = ["Store", "digest_of", "run_key"]
 
 _FORMAT = 2
 """Another number makes all outcomes that were kept before count as missing."""
@@ -47,14 +47,8 @@ def digest_of(parts: tuple[LayerGraph, ...]) -> str:
     return hashlib.blake2b("".join(keys).encode(), digest_size=16).hexdigest()
 
 
-def timed_config(config: Config) -> Config:
-    """Return the machine without what changes neither programs nor cycles: how it is built."""
-    return replace(config, multipliers="dsp", memories="generic", clock_gates=False)
-
-
 def run_key(digest: str, run: Run) -> str:
     """Return a name for all that an outcome depends on; machines that time alike share one."""
-    config = timed_config(run.config).as_dict()
-    record = [_FORMAT, digest, config, asdict(run.options), asdict(run.memory)]
+    record = [_FORMAT, digest, run.config.as_dict(), asdict(run.options), asdict(run.memory)]
     text = json.dumps(record, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

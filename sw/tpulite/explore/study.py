@@ -10,7 +10,7 @@ from tpulite.executors import Executor
 from tpulite.explore.measure import Outcome, Run, Task, tasks_of
 from tpulite.explore.point import Point
 from tpulite.explore.space import Space
-from tpulite.explore.store import Store, digest_of, run_key, timed_config
+from tpulite.explore.store import Store, digest_of, run_key
 from tpulite.graph.layers import LayerGraph
 
 __all__ = ["Study", "Tell"]
@@ -90,12 +90,13 @@ class Study:
     def _begin(self, values: dict[str, Any]) -> tuple[Point, dict[str, Run]]:
         """Return a point without outcomes, and the runs that it needs by their keys."""
         try:
-            config, memory = self.space.config(values), self.space.memory(values)
+            config, build = self.space.config(values), self.space.build(values)
         except ValueError as error:
             return Point(values, None, {}, str(error), self.process), {}
-        runs = [Run(name, timed_config(config), self.options, memory) for name in self.networks]
+        memory = self.space.memory(values)
+        runs = [Run(name, config, self.options, memory) for name in self.networks]
         keys = {run_key(self._digests[run.network], run): run for run in runs}
-        return Point(values, config, {}, process=self.process), keys
+        return Point(values, config, {}, process=self.process, build=build), keys
 
     @staticmethod
     def _point(point: Point, runs: Mapping[str, Run], outcomes: Mapping[str, Outcome]) -> Point:
