@@ -303,7 +303,9 @@ def isa_page() -> str:
         "## Configuration",
         "",
         "All parameters that hardware and software must agree on; `CONFIG_HASH` identifies them.",
-        "The hash leaves out fields that are `False`, and `memories` if it is `generic`.",
+        "The hash leaves out fields that are `False`, and has two fields that machines once had:",
+        "`multipliers`, `dsp`, and with delay lines `vector_pairs`, `True`. How a chip is written",
+        "(`tpulite.arch.build`) does not count.",
         "",
         *table(
             "field|default|meaning",

@@ -75,7 +75,7 @@ def test_a_chip_is_a_machine_and_how_it_is_written():
     name = "ecp5-45,ub_rows=4096,memories=macro,clock_gates=1"
     build = Build(multipliers="mostly_dsp", memories="macro", clock_gates=True)
     assert named_chip(name) == (replace(CONFIGS["ecp5-45"], ub_rows=4096), build)
-    with pytest.raises(ValueError, match="^target: no such field of a configuration"):
+    with pytest.raises(ValueError, match=r"^target: no such field of a configuration"):
         named_chip("4x4,target=ecp5")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tpulite.arch.isa import Engine
 from tpulite.configs import named_config
 from tpulite_rtl.verilog import TOP
 from tpulite_tb.machines import DEFAULT, FEW_LANES, SMALL
@@ -60,3 +61,15 @@ def test_the_command_writes_verilog_and_constraints(tpulite, tmp_path):
     assert out.splitlines() == [f"chip/{name}" for name in names]
     assert cached_verilog(named_config("4x4")) in (tmp_path / "chip" / names[0]).read_text()
     assert "20" in (tmp_path / "chip" / names[1]).read_text()
+
+
+def test_options_say_how_the_chip_is_written(tpulite, tmp_path):
+    name = "4x4,ub_rows=64,acc_rows=16,queue_depth=2"
+    options = ("--memories", "macro", "--multipliers", "logic", "--clock-gates", "-o", ".")
+    code, out, err = tpulite("verilog", name, *options)
+    assert (code, err) == (0, "")
+    text = (tmp_path / out.splitlines()[0]).read_text()
+    assert "  tpulite_ram #(" in text and "no_rw_check" not in text
+    assert len(re.findall(r"  tpulite_clock_gate gate_\w+ ", text)) == len(Engine)
+    assert '"memories": "macro"' in text and f"0x{named_config(name).hash:08x}" in text
+    assert not re.search(r"\$signed\(\w+\) \* \$signed", text)

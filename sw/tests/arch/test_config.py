@@ -111,7 +111,7 @@ def test_reads_what_files_of_the_first_release_say():
     machine = {"ub_rows": 4096, "ub_banks": 4, "queue_depth": 1, "requant_lanes": 2}
     assert Config.from_dict(old) == Config(roundings=("tflite",), **machine)
     del old["vector_pairs"]
-    with pytest.raises(ValueError, match="without pairs of vectors.*: tpulite compile NETWORK$"):
+    with pytest.raises(ValueError, match=r"without pairs of vectors.*: tpulite compile NETWORK$"):
         Config.from_dict(old)
 
 

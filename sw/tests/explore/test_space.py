@@ -23,7 +23,7 @@ def test_how_a_machine_is_written_is_beside_it():
     values, wrong = space.grid()
     assert space.config(values) == space.config(wrong) == Config(array_size=8)
     assert space.build(values) == Build(memories="block", multipliers="logic")
-    with pytest.raises(ValueError, match="^multipliers must be one of"):
+    with pytest.raises(ValueError, match=r"^multipliers must be one of"):
         space.build(wrong)
 
 
