@@ -305,7 +305,8 @@ def isa_page() -> str:
         "All parameters that hardware and software must agree on; `CONFIG_HASH` identifies them.",
         "The hash leaves out fields that are `False`, and has two fields that machines once had:",
         "`multipliers`, `dsp`, and with delay lines `vector_pairs`, `True`. How a chip is written",
-        "(`tpulite.arch.build`) does not count.",
+        "(`tpulite.arch.build`) does not count; `ecp5-25`, `ecp5-45` and `ecp5-85` show the hashes",
+        "that they had when it did.",
         "",
         *table(
             "field|default|meaning",

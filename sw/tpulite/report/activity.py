@@ -17,7 +17,7 @@ Activity = dict[Engine, dict[EngineState, float]]
 def engine_activity(runs: Sequence[TracedRun]) -> Activity:
     """Return what part of all cycles each engine spends in each state, as its counters say.
 
-    While it is idle its clock may stop (``Config.clock_gates``). Without runs nothing is returned.
+    While it is idle its clock may stop (``Build.clock_gates``). Without runs nothing is returned.
     """
     cycles = sum(run.cycles for run in runs)
     if not cycles:
