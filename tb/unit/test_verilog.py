@@ -2,10 +2,11 @@
 
 import fnmatch
 import re
+from dataclasses import fields
 
 import pytest
 
-from tpulite.arch.build import TARGETS, Build
+from tpulite.arch.build import MEMORIES, MULTIPLIERS, TARGETS, Build
 from tpulite.arch.config import Config
 from tpulite.cli.verilog import verilog
 from tpulite_rtl.constraints import lpf, sdc
@@ -45,9 +46,12 @@ def test_an_ecp5_has_its_own_cells_where_products_are_logic(text: str) -> None:
     assert "CCU2C" in chip_verilog(SMALL, Build(multipliers="logic", target="ecp5"))
 
 
-def test_the_command_knows_all_targets() -> None:
-    (option,) = (option for option in verilog.params if option.name == "target")
-    assert option.to_info_dict()["type"]["choices"] == TARGETS
+def test_the_command_knows_all_builds() -> None:
+    """Gates are what our own synthesis maps to."""
+    known = {"multipliers": MULTIPLIERS, "memories": MEMORIES, "target": TARGETS[:2]}
+    options = {option.name: option.to_info_dict()["type"] for option in verilog.params}
+    assert {name: options[name]["choices"] for name in known} == known
+    assert {field.name for field in fields(Build)} <= options.keys()
 
 
 def test_header_says_what_the_chip_is() -> None:
