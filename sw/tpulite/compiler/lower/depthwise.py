@@ -61,7 +61,7 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
                 source, loads = self._source.read(y.needed(region[0]), index)
                 yield from loads
             for block in range(self._target.blocks):
-                yield from self._block(source, out, phase, region, block)
+                yield from self.block(source, out, phase, region, block)
             complete = part.stop
             if region != phase.regions[-1]:
                 whole = phase.pattern.inner == Axis.Y
@@ -70,7 +70,7 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
                 yield from self._target.store(out, range(stored, complete), index)
                 stored = complete
 
-    def _block(
+    def block(
         self,
         source: View | None,
         out: View,
@@ -78,6 +78,21 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         region: tuple[range, range],
         block: int,
     ) -> Iterator[Op]:
+        """Yield the commands that compute a region of a phase, of one channel block.
+
+        Parameters
+        ----------
+        source : View, optional
+            Rows of the input, if passes do not load their own.
+        out : View
+            Where the result goes.
+        phase : DepthwisePhase
+            The phase.
+        region : tuple of range
+            Rows and columns, counted in periods.
+        block : int
+            The channel block.
+        """
         layer, config, index = self._layer, self._config, self._context.index
         plan, first = phase.pattern, phase.first
         passes = list(product(*plan.kernel))

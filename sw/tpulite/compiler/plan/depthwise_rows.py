@@ -112,9 +112,10 @@ class DepthwiseRows:
                 for each, p, d in zip(whole, first, self.period, strict=True)
             )
             if rows and columns:
-                yield self._phase(first, rows, columns)
+                yield self.phase(first, rows, columns)
 
-    def _phase(self, first: tuple[int, int], rows: range, columns: range) -> DepthwisePhase:
+    def phase(self, first: tuple[int, int], rows: range, columns: range) -> DepthwisePhase:
+        """Return how some outputs of a phase are computed, counted in periods."""
         pattern = depthwise_plan(
             (self.y.kernel, self.x.kernel),
             self.step,

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, halves, split
+from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
+from tpulite.compiler.plan.pool_array import ArrayShare
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, find_runs, in_tiles
 from tpulite.compiler.plan.space import Made, Placed, Space
 from tpulite.graph.layers import Pool
@@ -27,6 +30,8 @@ class PoolPlan:
 
     Parameters
     ----------
+    layer : Pool
+        The layer.
     y, x : Axis1D
         Its geometry.
     source, target : Placed
@@ -41,6 +46,7 @@ class PoolPlan:
         How windows are read that are too large for a command, or for the buffer.
     """
 
+    layer: Pool
     y: Axis1D
     x: Axis1D
     source: Placed
@@ -79,6 +85,18 @@ class PoolPlan:
             return (range(source.blocks),)
         return split(source.blocks, -(-source.blocks // max(1, most // block)), 1)
 
+    def share(self, part: PoolPart) -> ArrayShare:
+        """Return what the array computes of a part."""
+        config, interleaved = self.space.config, self.space.interleaved
+        regions = product(find_runs(self.y, part.rows), self.columns)
+        blocks = len(part.blocks[0])
+        return ArrayShare.of(self.layer, regions, blocks, config, interleaved=interleaved)
+
+    @property
+    def on_array(self) -> DepthwiseRows:
+        """The same windows as those of a depthwise convolution."""
+        return DepthwiseRows(self.y, self.x, self.target, self.space, self.strips, by_pass=False)
+
     def plain(self, row: Run) -> list[Run]:
         """Return columns of a row read by tiles whose windows, being clipped, fit a command."""
         if not self.source.resident or row.size > LARGEST_WINDOW:
@@ -105,4 +123,4 @@ def pool_plan(layer: Pool, source: Placed, target: Placed, space: Space) -> Pool
     if per_row:
         strips = cut_strips(target.height, per_row, space.strip_rows, target.grain)
     columns = tuple(find_runs(x, range(target.width)))
-    return PoolPlan(y, x, source, target, space, strips, columns, input_tiles)
+    return PoolPlan(layer, y, x, source, target, space, strips, columns, input_tiles)

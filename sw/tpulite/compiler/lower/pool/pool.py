@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from itertools import product
 
+import numpy as np
+
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.compiler.lower.context import LayerContext
+from tpulite.compiler.lower.depthwise import DepthwiseLowering
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.pool.maxima import WindowMaxima
 from tpulite.compiler.lower.pool.sums import WindowSums
@@ -13,9 +16,9 @@ from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
 from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.place.views import View
-from tpulite.compiler.plan.pool_cuts import PoolPlan
+from tpulite.compiler.plan.pool_cuts import PoolPart, PoolPlan
 from tpulite.compiler.plan.pool_windows import Run, find_runs
-from tpulite.graph.layers import Pool
+from tpulite.graph.layers import Depthwise, Pool
 
 __all__ = ["PoolLowering"]
 
@@ -27,6 +30,8 @@ _FAR = VECTOR.limit("a_pitch")
 class PoolLowering(Lowering[Pool, PoolPlan]):
     """Pooling; clipped windows at the edges have commands of their own.
 
+    The array computes a share of an average: :mod:`tpulite.compiler.plan.pool_array`.
+
     Windows that are too large for a command of the vector path, or for the unified buffer, are
     read tile by tile: :mod:`.sums`, :mod:`.maxima`.
     """
@@ -34,6 +39,7 @@ class PoolLowering(Lowering[Pool, PoolPlan]):
     def __init__(self, layer: Pool, context: LayerContext, plan: PoolPlan) -> None:
         super().__init__(layer, context, plan)
         self._records: dict[int, Constant] = {}
+        self._sums: dict[int, DepthwiseLowering] = {}
         self._y, self._x = plan.y, plan.x
         self._large = self._find_large()
 
@@ -69,10 +75,50 @@ class PoolLowering(Lowering[Pool, PoolPlan]):
                     source = source.some_blocks(blocks)
                 view, loads = source.read(part.needed, index)
                 yield from loads
-                for y, x in product(find_runs(self._y, part.rows), plan.columns):
-                    yield from self._region(view, out, y, x, blocks)
+                yield from self._part(view, out, part, blocks)
             start = part.rows.start // target.grain * target.grain
             yield from target.store(out, range(start, part.rows.stop), index)
+
+    def _part(self, view: View, out: View, part: PoolPart, blocks: range) -> Iterator[Op]:
+        """Compute channel blocks of a part; both engines take turns, so that neither waits."""
+        regions = list(product(find_runs(self._y, part.rows), self._plan.columns))
+        chosen = self._plan.share(part).regions
+        if not chosen:
+            for y, x in regions:
+                yield from self._region(view, out, y, x, blocks)
+            return
+        single = [(y, x) for y, x in regions if len(y.outputs) == len(x.outputs) == 1]
+        for y, x in single:
+            if (y, x) not in chosen:
+                yield from self._region(view, out, y, x, blocks)
+        for block in blocks:
+            one = range(block, block + 1)
+            for y, x in regions:
+                if (y, x) in chosen:
+                    yield from self._sum(view.without(blocks.start), out, y, x, block)
+            for y, x in regions:
+                if (y, x) not in chosen and (y, x) not in single:
+                    yield from self._region(view.behind(block - blocks.start), out, y, x, one)
+
+    def _sum(self, view: View, out: View, y: Run, x: Run, block: int) -> Iterator[Op]:
+        """Compute a region of one channel block on the array."""
+        count = y.size * x.size
+        if count not in self._sums:
+            layer, channels = self._layer, self._target.blocks * self._config.array_size
+            ones = Depthwise(
+                name=layer.name,
+                inputs=layer.inputs,
+                output=layer.output,
+                weight=np.ones((*layer.window, channels), np.int8),
+                requantization=pool_requantization(layer, count),
+                stride=layer.stride,
+                padding=layer.padding,
+            )
+            self._sums[count] = DepthwiseLowering(ones, self._context, self._plan.on_array)
+        lowering = self._sums[count]
+        phase = self._plan.on_array.phase((0, 0), y.outputs, x.outputs)
+        for region in phase.regions:
+            yield from lowering.block(view, out, phase, region, block)
 
     def _large_row(self, large: WindowSums | WindowMaxima, out: View, y: int) -> Iterator[Op]:
         """Compute an output row; windows that are clipped may suit a command nevertheless."""
