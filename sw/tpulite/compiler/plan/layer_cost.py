@@ -22,6 +22,7 @@ from tpulite.compiler.geometry.extents import weight_tiles
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
 from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.compiler.plan.matrices import matmul_cycles, transpose_cycles
+from tpulite.compiler.plan.pool_array import ArrayShare, rough_regions, suits_array
 from tpulite.graph.layers import (
     Activation,
     Affine,
@@ -91,6 +92,10 @@ def compute_cycles(
             if config.lanes < size:  # drained by a command of its own
                 cycles += vectors * drain_interval(Drain.REQUANTIZE, config)
             return Engines(blocks * cycles, 0, blocks * parts)
+        case Pool() if suits_array(layer):
+            regions = rough_regions(layer, (images[0], images[-1]), extents)
+            share = ArrayShare.of(layer, regions, blocks, config)
+            return Engines(blocks * share.array, blocks * share.vectors, blocks * len(regions))
         case Pool():
             covered = min(layer.window[0], images[0].shape[0]) * min(
                 layer.window[1], images[0].shape[1]

@@ -6,17 +6,23 @@ the border clips has a divisor of its own, so its region is a command of its own
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, VectorOp
 from tpulite.arch.timing import vector_cycles, vector_overhead
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_STRIDE
+from tpulite.compiler.geometry.axis import (
+    LARGEST_EXTENT,
+    LARGEST_KERNEL,
+    LARGEST_STRIDE,
+    Axis1D,
+)
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.depthwise_plan import DepthwiseSpace, depthwise_plan
-from tpulite.compiler.plan.pool_windows import Run
-from tpulite.graph.layers import Pool
+from tpulite.compiler.plan.pool_windows import Run, find_runs
+from tpulite.graph.layers import Activation, Pool
 
-__all__ = ["ArrayShare", "suits_array"]
+__all__ = ["ArrayShare", "rough_regions", "suits_array"]
 
 _LESS = 2
 """How many times fewer cycles of the array than of the vector path a region must take: the layers
@@ -43,14 +49,11 @@ class ArrayShare:
         Rows and columns of its regions.
     array, vectors : int
         Cycles.
-    commands : int
-        Of both.
     """
 
     regions: frozenset[tuple[Run, Run]]
     array: int
     vectors: int
-    commands: int
 
     @classmethod
     def of(
@@ -99,7 +102,22 @@ class ArrayShare:
             if max(array + taken, vectors - spent) < max(array, vectors):
                 array, vectors = array + taken, vectors - spent
                 chosen.add(region)
-        return cls(frozenset(chosen), array, vectors, len(candidates))
+        return cls(frozenset(chosen), array, vectors)
+
+
+def rough_regions(
+    layer: Pool, images: tuple[Activation, Activation], extents: tuple[int, int]
+) -> list[tuple[Run, Run]]:
+    """Return regions of so many rows and columns of an output; of some of them, as in its middle."""
+    axes = []
+    for axis, outputs in enumerate(extents):
+        window, stride = layer.window[axis], layer.stride[axis]
+        if outputs < images[1].shape[axis]:
+            axes.append([Run(range(outputs), 0, window, stride)])
+            continue
+        extent, pad = images[0].shape[axis], layer.padding[axis]
+        axes.append(find_runs(Axis1D(extent, stride, 1, window, pad), range(outputs)))
+    return list(product(*axes))
 
 
 def _fits(layer: Pool, region: tuple[Run, Run], config: Config) -> bool:
