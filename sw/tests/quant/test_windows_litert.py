@@ -66,3 +66,34 @@ def test_averages_between_convolutions(machine: str, tmp_path: Path) -> None:
 def test_averages_of_uint8(tmp_path: Path) -> None:
     data = file_of("AVERAGE_POOL_2D", (13, 14, 20), (4, 4), dtype="uint8", padding="SAME")
     assert Opcode.CONV in opcodes(equals_library(tmp_path, data, config=MACHINES["16"]))
+
+
+MAXIMA = {
+    "5x5": ((11, 12, 20), (5, 5), {"padding": "SAME"}),
+    "3x7": ((9, 20, 17), (3, 7), {"padding": "SAME", "activation": "RELU6"}),
+    "13x13": ((7, 9, 5), (13, 13), {"padding": "SAME", "activation": "RELU"}),
+    "5x3 VALID": ((12, 17, 9), (5, 3), {}),
+    "6x6 s1x2": ((16, 23, 6), (6, 6), {"padding": "SAME", "stride": (1, 2)}),
+}
+
+
+@pytest.mark.parametrize("machine", ["16", "16, small", "4"])
+@pytest.mark.parametrize("case", MAXIMA)
+def test_maxima_along_one_axis_and_the_other(case: str, machine: str, tmp_path: Path) -> None:
+    shape, window, fields = MAXIMA[case]
+    data = file_of("MAX_POOL_2D", shape, window, **fields)
+    model = equals_library(tmp_path, data, config=MACHINES[machine])
+    windows = {
+        (command["window_rows"], command["window_columns"])
+        for program in model.programs
+        for command in program.commands
+        if command.opcode == Opcode.VECTOR
+    }
+    assert windows and all(1 in window for window in windows)
+
+
+def test_maxima_between_convolutions(tmp_path: Path) -> None:
+    """Tiles of what is in the buffer altogether have nothing to load."""
+    for shape in ((13, 14, 20), (14, 14, 480)):
+        data = file_of("MAX_POOL_2D", shape, (5, 5), between=shape[2] < 100, padding="SAME")
+        equals_library(tmp_path, data, config=MACHINES["16"])

@@ -19,6 +19,7 @@ from typing import Any
 from tpulite.arch.config import Config
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
+from tpulite.compiler.rewrite.maxima import separate_maxima
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.patches import pack_patches
@@ -133,6 +134,7 @@ REWRITES = (
     Pass("stack-images", _stack),
     Pass("order-layers", _layers(order_layers)),
     Pass("substitute-layers", _for_machine(substitute_layers), needed=True, adds_zeros=True),
+    Pass("separate-maxima", _for_machine(separate_maxima)),
     Pass("join-neighbors", _densely(join_neighbors), switches=("dense_mode",), adds_zeros=True),
     Pass("pack-patches", _densely(pack_patches), switches=("dense_mode",), adds_zeros=True),
     Pass("mark-views", _for_machine(mark_views), adds_zeros=True),

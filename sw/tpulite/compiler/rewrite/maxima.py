@@ -1,0 +1,62 @@
+"""Maxima over large windows as maxima along one axis, then along the other.
+
+The vector path reads each window: k * k rows of the buffer, but only k + k for two passes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tpulite.arch.config import Config
+from tpulite.compiler.plan.layer_cost import compute_cycles
+from tpulite.compiler.rewrite.chains import replace_by_chains
+from tpulite.graph.layers import Activation, Layer, LayerGraph, Pool
+
+__all__ = ["separate_maxima"]
+
+_LESS = 0.8
+"""Part of the cycles of one pass that two may take: what is between them needs room."""
+
+
+def separate_maxima(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with two maxima instead of one, where they take fewer cycles.
+
+    What lies in the padding does not count, so a maximum over a clipped window is one of maxima
+    over clipped rows.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+
+    def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
+        if not isinstance(layer, Pool) or layer.op != "max" or 1 in layer.window:
+            return [layer]
+        one = _cycles([layer], images, config)
+        pairs = [_along(layer, first) for first in (0, 1)]
+        best = min(pairs, key=lambda pair: _cycles(pair, images, config))
+        return best if _cycles(best, images, config) <= _LESS * one else [layer]
+
+    return replace_by_chains(layers, chain_of)
+
+
+def _along(layer: Pool, first: int) -> list[Layer]:
+    """Return the maxima along an axis, and along the other one."""
+    (wy, wx), (sy, sx), (top, left, bottom, right) = layer.window, layer.stride, layer.padding
+    rows = replace(layer, window=(wy, 1), stride=(sy, 1), padding=(top, 0, bottom, 0))
+    columns = replace(layer, window=(1, wx), stride=(1, sx), padding=(0, left, 0, right))
+    one, other = (rows, columns) if first == 0 else (columns, rows)
+    middle = f"{layer.output}/{('rows', 'columns')[first]}"
+    return [replace(one, name=middle, output=middle), replace(other, inputs=(middle,))]
+
+
+def _cycles(chain: list[Layer], images: Mapping[str, Activation], config: Config) -> int:
+    """Return the cycles of the vector path."""
+    source, total = images[chain[0].inputs[0]], 0
+    for layer in chain:
+        target = layer._infer(source)
+        total += compute_cycles(layer, (source, target), target.shape[:2], config).vpu
+        source = target
+    return total
