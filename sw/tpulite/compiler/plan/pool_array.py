@@ -108,7 +108,7 @@ class ArrayShare:
 def rough_regions(
     layer: Pool, images: tuple[Activation, Activation], extents: tuple[int, int]
 ) -> list[tuple[Run, Run]]:
-    """Return regions of so many rows and columns of an output; of some of them, as in its middle."""
+    """Return regions of so many rows and columns of an output; of fewer, those of its middle."""
     axes = []
     for axis, outputs in enumerate(extents):
         window, stride = layer.window[axis], layer.stride[axis]
