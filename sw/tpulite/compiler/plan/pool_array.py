@@ -116,7 +116,7 @@ def rough_regions(
             axes.append([Run(range(outputs), 0, window, stride)])
             continue
         extent, pad = images[0].shape[axis], layer.padding[axis]
-        axes.append(find_runs(Axis1D(extent, stride, 1, window, pad), range(outputs)))
+        axes.append(find_runs(Axis1D(window, stride, before=pad, size=extent), range(outputs)))
     return list(product(*axes))
 
 
