@@ -31,6 +31,8 @@ def forced_groups(choose) -> Iterator[None]:
     def assert_forced(state: State) -> State:
         wanted = choose(state.layers, state.config, state.options, state.limits.refused)
         assert _shared(state.groups) == _shared(wanted)
+        members = [index for group in wanted for index in group.layers]
+        assert members == list(range(len(state.layers.layers))), "each layer is in one group"
         return state
 
     check = Pass("assert-forced", assert_forced, "groups", needed=True)
