@@ -10,6 +10,8 @@ from tpulite.bench import NetworkRecord, measure_network
 from tpulite_testing.published.catalog import NETWORKS, SMALL, network_file
 from tpulite_testing.published.table import Row, page, read_rows, worse
 
+pytest_plugins = ("tpulite_testing.command_line",)
+
 PAGE = Path(__file__).resolve().parents[3] / "docs/published.md"
 
 LARGE = sorted(NETWORKS.keys() - set(SMALL))
