@@ -212,8 +212,8 @@ def _integer_layer(node: Node, weight: Tensor, context: GraphContext, request: _
         filter_zero_point=weight_zero_point(weight) + UNSIGNED * (weight.dtype == "uint8"),
         input_type=_type(x),
         output_type=_type(y),
-        low=made.low - INT8[0] + y.low,
-        high=made.high - INT8[0] + y.low,
+        low=int(made.low) - INT8[0] + y.low,
+        high=int(made.high) - INT8[0] + y.low,
     )
     has_bias = len(node.inputs) > 2 and bool(node.inputs[2])
     kind, group = _kind(node, values.shape)

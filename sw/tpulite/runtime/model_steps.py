@@ -144,16 +144,14 @@ def _names() -> Iterator[str]:
 def _stages(layer: Conv) -> tuple[str, ...]:
     """Return what a layer computes one after the other."""
     stages = ("product", "biased", "scaled")
-    return stages if _limits(_record(layer)) == (INT8[0], INT8[-1]) else (*stages, "activated")
+    record = _record(layer)
+    clips = np.any(record.low > INT8[0]) or np.any(record.high < INT8[-1])
+    return (*stages, "activated") if clips else stages
 
 
 def _record(layer: Conv) -> Requantization:
     assert layer.requantization is not None
     return layer.requantization
-
-
-def _limits(record: Requantization) -> tuple[int, int]:
-    return record.low, record.high
 
 
 def _unlimited(record: Requantization) -> Requantization:
@@ -169,7 +167,7 @@ def _expected(layer: Conv, x: np.ndarray) -> dict[str, np.ndarray]:
         "product": product,
         "biased": product + record.bias,
         "scaled": scaled,
-        "activated": np.clip(scaled, *_limits(record)),
+        "activated": np.clip(scaled, record.low, record.high),
     }
 
 

@@ -91,7 +91,9 @@ def value_ranges(layers: LayerGraph) -> dict[str, Range]:
     return ranges
 
 
-def _whole(channels: int, low: int = INT8[0], high: int = INT8[-1]) -> Range:
+def _whole(
+    channels: int, low: int | np.ndarray = INT8[0], high: int | np.ndarray = INT8[-1]
+) -> Range:
     return Range(np.full(channels, low, np.int64), np.full(channels, high, np.int64))
 
 
