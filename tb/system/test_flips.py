@@ -65,20 +65,22 @@ def test_every_component_recovers_from_a_flip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drawn", "module", "name"),
+    ("drawn", "cycles", "module", "name"),
     [
-        ("drawn 10", "mxu.oldest", "level"),
-        ("drawn 10", "mxu.weights", "room_some"),
-        ("cnn", "vpu.places", "level"),
+        ("drawn 10", 1000, "mxu.oldest", "level"),
+        ("drawn 10", 1000, "mxu.weights", "room_some"),
+        ("cnn", 2000, "vpu.places", "level"),
     ],
 )
-def test_the_watchdog_ends_a_wait_for_what_is_lost(drawn: str, module: str, name: str) -> None:
+def test_the_watchdog_ends_a_wait_for_what_is_lost(
+    drawn: str, cycles: int, module: str, name: str
+) -> None:
     """An engine that waits for what never comes is BUSY, and that is no progress."""
     device = StateDevice(SMALL, dram_bytes=NETWORK_DRAM_BYTES, max_cycles=1_000_000)
     network = placed(drawn)
     network.place(device)
     start(device, network.job)
-    device.step(2000)
+    device.step(cycles)
     device.flip(find(device, f"tpulite.{module}", name), 0)
     device.wait()
     fault = outcome(device).fault
