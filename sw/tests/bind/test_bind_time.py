@@ -14,7 +14,7 @@ from tpulite_testing.graphs.range_layers import affine, conv, pool
 from tpulite_testing.graphs.range_networks import keywords, resnet8
 from tpulite_testing.timing import yardsticks
 
-LIMIT = 1500
+LIMIT = 2400
 """Yardsticks for one layer."""
 
 NETWORKS = {
