@@ -34,12 +34,24 @@ def separate_maxima(layers: LayerGraph, config: Config) -> LayerGraph:
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
         if not isinstance(layer, Pool) or layer.op != "max" or 1 in layer.window:
             return [layer]
+        if not _fits(layer, images[layer.inputs[0]], config):
+            return [layer]
         one = _cycles([layer], images, config)
         pairs = [_along(layer, first) for first in (0, 1)]
         best = min(pairs, key=lambda pair: _cycles(pair, images, config))
         return best if _cycles(best, images, config) <= _LESS * one else [layer]
 
     return replace_by_chains(layers, chain_of)
+
+
+def _fits(layer: Pool, source: Activation, config: Config) -> bool:
+    """Return whether half the buffer holds the rows of a window, and of what is between the two.
+
+    What does not fit is read tile by tile, for which one maximum is better.
+    """
+    _, width, channels = source.shape
+    row = width * -(-channels // config.array_size)
+    return 2 * (layer.window[0] + 1) * row <= config.ub_rows // 2
 
 
 def _along(layer: Pool, first: int) -> list[Layer]:
