@@ -1,10 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from tpulite.arch.config import Config
 from tpulite.arch.registers import Fault
+from tpulite.compiler.pipeline import compile_layers
+from tpulite.golden.layers import run_layers
+from tpulite.graph.layers import Conv, LayerGraph
 from tpulite.runtime.device import Device, FaultReport, Job
 from tpulite.runtime.golden_device import GoldenDevice, RaceError
+from tpulite.runtime.session import Session
 from tpulite_testing.compiling.programs import CONFIG, WINDOWS, L, S, end, load, store
+from tpulite_testing.graphs.range_layers import conv, pool
+from tpulite_testing.graphs.range_networks import keywords
 
 PROGRAM = 0x100
 LEGAL = [load(0, 8, signal=S), store(0, 8, wait=L), end()]
@@ -99,3 +108,53 @@ def test_the_buffer_persists_for_resident_rows():
     write_program(golden, [store(0, 4, offset=256), end()])
     golden.run(job(2, resident=((0, 4),)))
     assert np.array_equal(golden.read(0x3100, 16), np.arange(16, dtype=np.uint8))
+
+
+def test_a_program_that_runs_again_is_not_judged_but_sees_new_data():
+    golden = device(LEGAL)
+    for first in (0, 100, 200):
+        data = np.arange(first, first + 256).astype(np.uint8)
+        golden.write(0x2000, data)
+        assert golden.run(job(3)).fault is None
+        assert np.array_equal(golden.read(0x3000, 32), data[:32])
+
+
+def test_another_program_in_the_same_place_is_judged():
+    golden = device(LEGAL)
+    for _ in range(2):
+        golden.run(job(3))
+    write_program(golden, [load(0, 8), store(0, 8), end()])
+    with pytest.raises(RaceError, match="Command 1 STORE reads, not ordered after"):
+        golden.run(job(3))
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [keywords(), conv((1, 1), 100, 40), conv((3, 3), 256, 16), pool((2, 2))],
+    ids=["keywords", "pointwise", "padded", "pool"],
+)
+def test_every_run_of_a_network_is_its_definition(layers):
+    _compare_runs(layers, -128)
+
+
+@pytest.mark.parametrize("depth", [1024, 1040, 2304])
+def test_sums_of_every_run_are_exact(depth):
+    """Sums of the deeper ones are beyond the integers that float32 has."""
+    layers = conv((1, 1), depth, 16, requantization=None)
+    weight = np.random.default_rng(9).integers(120, 128, (1, 1, depth, 16)).astype(np.int8)
+    (layer,) = layers.layers
+    assert isinstance(layer, Conv)
+    _compare_runs(replace(layers, layers=(replace(layer, weight=weight),)), 120)
+
+
+def _compare_runs(layers: LayerGraph, lowest: int) -> None:
+    rng = np.random.default_rng(8)
+    session = Session(compile_layers(layers, Config()), "golden")
+    for _ in range(3):
+        values = {
+            name: rng.integers(lowest, 128, layers.activations[name].shape, np.int8)
+            for name in layers.inputs
+        }
+        expected = run_layers(layers, values)
+        for name, found in session.run(values).outputs.items():
+            assert np.array_equal(found, expected[name])

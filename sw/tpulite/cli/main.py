@@ -19,6 +19,7 @@ _SECTIONS = {
         "compile": ("compile:compile_file", "Compile a network to a .tpulite file."),
         "run": ("run", "Run a network: outputs, accuracy, cycles."),
         "profile": ("profile", "Show cycles per layer, bottlenecks, and advice."),
+        "chat": ("chat", "Let a language model (.gguf, .safetensors) answer."),
     },
     "Correctness": {
         "evaluate": ("evaluate", "Measure accuracy on a data set, with a confusion matrix."),

@@ -8,6 +8,7 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Machine, RaceError
 from tpulite.golden.machine.dram import Dram
+from tpulite.golden.machine.replay import Replay
 from tpulite.runtime.device import FaultReport, Job, RunResult
 
 __all__ = ["GoldenDevice", "RaceError"]
@@ -15,6 +16,8 @@ __all__ = ["GoldenDevice", "RaceError"]
 
 class GoldenDevice:
     """A device without a clock: exact results, and an error for every program that is not legal.
+
+    A program that ran without a fault is not judged again while it and its windows stay the same.
 
     Follows :class:`tpulite.runtime.device.Device`.
 
@@ -41,6 +44,7 @@ class GoldenDevice:
         self._dram = Dram(dram_bytes, read_errors=read_errors, write_errors=write_errors)
         self._machine = Machine(config)
         self._stopped: FaultReport | None = None
+        self._replays: dict[tuple[Job, bytes], Replay] = {}
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
         """Copy bytes into DRAM; ValueError if they do not fit."""
@@ -64,14 +68,20 @@ class GoldenDevice:
         if self._stopped is not None:
             raise RuntimeError(f"The device has stopped at {self._stopped}; it must be reset first")
         size = COMMAND_BYTES * job.program_length
-        commands = decode_commands(self._dram.read(job.program_address, size).tobytes())
-        done = self._machine.run(
-            commands,
-            job.windows,
-            self._dram,
-            resident=job.resident,
-            program_address=job.program_address,
-        )
+        data = self._dram.read(job.program_address, size).tobytes()
+        key = job, data
+        if (known := self._replays.get(key)) is not None:
+            done = self._machine.run_again(known, self._dram)
+        else:
+            done = self._machine.run(
+                decode_commands(data),
+                job.windows,
+                self._dram,
+                resident=job.resident,
+                program_address=job.program_address,
+            )
+            if done.replay is not None:
+                self._replays[key] = done.replay
         if done.fault is not None:
             self._stopped = FaultReport(done.fault.code, done.index, done.fault.address)
         return RunResult(self._stopped)

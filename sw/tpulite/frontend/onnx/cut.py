@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import onnx
@@ -34,16 +36,15 @@ def cut_onnx(
     more : list of str
         Inputs of the file that are needed besides: inputs of the part, too, behind the others.
     """
-    model = onnx.load_model_from_string(data)
-    with suppress(onnx.shape_inference.InferenceError, RuntimeError):  # the library may know more
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
-    graph = model.graph
-    values = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+    whole = _parsed(data)
+    graph, values = whole.graph, dict(whole.values)
     for name, (dtype, shape) in inputs.items():
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         values[name] = helper.make_tensor_value_info(name, kind, shape)
-    nodes = [_known(node, values) for node in graph.node]
-    users = [([*_read(node)], [name for name in node.output if name]) for node in nodes]
+    nodes, users = list(whole.nodes), list(whole.users)
+    for i in whole.shapes:
+        nodes[i] = _known(nodes[i], values)
+        users[i] = _user(nodes[i])
     chosen, reached = needed(users, inputs, outputs)
     constants = {tensor.name for tensor in graph.initializer}
     free = reached - constants - set(inputs)
@@ -58,8 +59,46 @@ def cut_onnx(
         value_info=[],
     )
     part.quantization_annotation.extend(graph.quantization_annotation)
+    model = onnx.ModelProto()
+    model.CopyFrom(whole.shell)
     model.graph.CopyFrom(part)
     return model.SerializeToString(), more
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """A file: its graph with the shapes that are known, and all around the graph.
+
+    Nodes, what each reads and writes, and which of them are shapes; ``values`` by name.
+    """
+
+    graph: onnx.GraphProto
+    nodes: tuple[onnx.NodeProto, ...]
+    users: tuple[tuple[list[str], list[str]], ...]
+    shapes: tuple[int, ...]
+    values: dict[str, onnx.ValueInfoProto]
+    shell: onnx.ModelProto
+
+
+@lru_cache(maxsize=1)
+def _parsed(data: bytes) -> _Whole:
+    """Read a file, of which many parts may be cut one after the other."""
+    model = onnx.load_model_from_string(data)
+    with suppress(onnx.shape_inference.InferenceError, RuntimeError):  # the library may know more
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    graph, shell = onnx.GraphProto(), onnx.ModelProto()
+    graph.CopyFrom(model.graph)
+    model.ClearField("graph")
+    shell.CopyFrom(model)
+    values = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+    nodes = tuple(graph.node)
+    shapes = tuple(i for i, node in enumerate(nodes) if node.op_type == "Shape")
+    return _Whole(graph, nodes, tuple(map(_user, nodes)), shapes, values, shell)
+
+
+def _user(node: onnx.NodeProto) -> tuple[list[str], list[str]]:
+    """Return what a node reads, and what it writes."""
+    return [*_read(node)], [name for name in node.output if name]
 
 
 def _read(node: onnx.NodeProto) -> set[str]:

@@ -1,6 +1,7 @@
 """What commands do to data: unified buffer, accumulators and DRAM."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +64,18 @@ class Datapath:
 
     def conv(self, command: Command, access: Footprint) -> FaultSite | None:
         """Convolve, accumulate and drain; return the fault of an unusable channel record."""
-        size = self.config.array_size
-        weight_rows = tile_count(command) * size
-        rows = self.buffer[access.early_reads]
+        weight_rows = tile_count(command) * self.config.array_size
+        rows = self.buffer[access.early_reads[:weight_rows]]
         stream = self.buffer.view(np.int8)[access.vectors]
         stream[access.vectors < 0] = command["pad"]
-        sums = conv_sums(command, self.config, stream, rows[:weight_rows].view(np.int8))
+        sums = conv_sums(command, self.config, stream, rows.view(np.int8))
+        records = access.early_reads[weight_rows:]
+        return self.drain(command, replace(access, early_reads=records), sums)
+
+    def drain(
+        self, command: Command, access: Footprint, sums: NDArray[np.int32]
+    ) -> FaultSite | None:
+        """Accumulate and drain sums; the early reads are the rows of channel records alone."""
         accumulators = _slice(access.accumulators)
         if command["accumulate"]:
             sums += self.accumulators[accumulators]  # int32 arrays wrap
@@ -77,9 +84,11 @@ class Datapath:
             case Drain.KEEP:
                 self.accumulators[accumulators] = sums
             case Drain.RAW:
+                size = self.config.array_size
                 self.buffer[access.writes] = sums.astype("<i4").view(np.uint8).reshape(-1, size)
             case Drain.REQUANTIZE:
-                records = read_records(rows[weight_rows:], RecordForm(command["record_form"]))
+                rows = self.buffer[access.early_reads]
+                records = read_records(rows, RecordForm(command["record_form"]))
                 if (fault := self._record_fault(records, command["record_row"])) is not None:
                     return fault
                 del records["gain"]

@@ -15,6 +15,7 @@ from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.effects.transfers import bursts
 from tpulite.golden.machine.datapath import Datapath
 from tpulite.golden.machine.dram import Dram
+from tpulite.golden.machine.replay import Recorder, Replay
 from tpulite.golden.races.detector import RaceDetector
 from tpulite.golden.races.violations import Violation
 
@@ -61,12 +62,16 @@ class Execution:
         What makes the program illegal.
     stores : tuple of StoredLine
         All writes to DRAM, in program order.
+    replay : Replay, optional
+        The program, to be run again by :meth:`Machine.run_again` with the same windows; None if
+        that could be illegal, or it is too large.
     """
 
     fault: FaultSite | None
     index: int
     violations: tuple[Violation, ...]
     stores: tuple[StoredLine, ...]
+    replay: Replay | None = None
 
 
 class Machine:
@@ -139,6 +144,8 @@ class Machine:
             program=range(address, address + bytes_in_dram),
         )
         stores: list[StoredLine] = []
+        resident = tuple(resident)
+        recorder = Recorder(self.config)
         fault: FaultSite | None = FaultSite(Fault.OVERRUN, address + COMMAND_BYTES * len(commands))
         index = len(commands)
         for i, command in enumerate(commands):
@@ -154,6 +161,7 @@ class Machine:
             if dram.read_errors or dram.write_errors:
                 access = _with_memory_errors(command, access, dram, self.config)
             detector.command(command, access)
+            recorder.command(command, access)
             if command.opcode == Opcode.CONV and command["depthwise"] and access.fault is None:
                 detector.stray_weights(self.datapath.stray_weights(command, access))
             if command.opcode == Opcode.END:
@@ -175,7 +183,22 @@ class Machine:
         violations = tuple(detector.violations)
         if strict and violations:
             raise RaceError(violations)
-        return Execution(fault, index, violations, tuple(stores))
+        clean = fault is None and not violations and not resident
+        clean = clean and not (dram.read_errors or dram.write_errors)
+        replay = recorder.replay(detector.buffer_written) if clean else None
+        return Execution(fault, index, violations, tuple(stores), replay)
+
+    def run_again(self, replay: Replay, dram: Dram) -> Execution:
+        """Execute a program that ran before, which only a channel record can stop now.
+
+        Stores are written, but not listed. After a fault its rows count as unwritten, as in a run.
+        """
+        found = replay.run(self.datapath, dram)
+        if found is None:
+            self._written |= replay.written
+            return Execution(None, len(replay.steps), (), ())
+        self._written &= ~replay.written
+        return Execution(found[1], found[0], (), ())
 
     def _forget(
         self, commands: Sequence[Command | Fault], windows: Sequence[WindowBinding]

@@ -1,0 +1,132 @@
+"""Programs that ran without a fault or violation, executed again without looking for any.
+
+What commands touch follows from the program and its windows; a second run of the same program need
+not find it out again. Only data change, and they change no command: no depthwise weights that have
+to be zero, no rows that an earlier run has left, no errors of the memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.config import Config
+from tpulite.arch.effects import tile_count
+from tpulite.arch.isa import Command, Opcode
+from tpulite.golden.effects.access import FaultSite, Footprint
+from tpulite.golden.machine.datapath import Datapath
+from tpulite.golden.machine.dram import Dram
+from tpulite.golden.ops import matmul_int32
+
+__all__ = ["Recorder", "Replay"]
+
+_MOST_BYTES = 1 << 26
+"""Indices of rows that a program may keep; those of large feature maps are more."""
+
+_EXACT = 1 << 24
+"""Integers up to this magnitude are exact in float32."""
+
+_MOST_DEPTH = _EXACT >> 14
+"""Products of two int8 whose sum is exact in float32 in any order."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """A command, what it touches, and for a plain CONV the rows that it multiplies."""
+
+    command: Command
+    access: Footprint
+    vectors: NDArray[np.int64] | None = None
+    first: int = 0
+    depth: int = 0
+
+    def execute(self, datapath: Datapath, dram: Dram) -> FaultSite | None:
+        """Execute the command."""
+        if self.command.opcode == Opcode.STORE:
+            for _ in datapath.store(self.command, self.access, dram):
+                pass
+            return None
+        if self.vectors is None:
+            return datapath.execute(self.command, self.access, dram)
+        buffer = datapath.buffer.view(np.int8)
+        weights = buffer[self.first : self.first + self.depth]
+        activations = buffer[self.vectors].reshape(len(self.vectors), len(weights))
+        if len(weights) <= _MOST_DEPTH:
+            product = activations.astype(np.float32) @ weights.astype(np.float32)
+            sums = product.astype(np.int32)
+        else:
+            sums = matmul_int32(activations, weights)
+        return datapath.drain(self.command, self.access, sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A program that ran to its END.
+
+    Parameters
+    ----------
+    steps : sequence of object
+        Its commands.
+    written : array of bool, [ub_rows]
+        Rows that hold something behind it.
+    """
+
+    steps: Sequence[_Step]
+    written: NDArray[np.bool_]
+
+    def run(self, datapath: Datapath, dram: Dram) -> tuple[int, FaultSite] | None:
+        """Execute it; return index and site of a fault, which only data can cause."""
+        for index, step in enumerate(self.steps):
+            if (site := step.execute(datapath, dram)) is not None:
+                return index, site
+        return None
+
+
+class Recorder:
+    """Follows the commands of a first run.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._steps: list[_Step] | None = []
+        self._bytes = 0
+
+    def command(self, command: Command, access: Footprint) -> None:
+        """Take the next command and what it touches."""
+        if self._steps is None or command.opcode == Opcode.END:
+            return
+        if command.opcode == Opcode.CONV and command["depthwise"]:
+            self._steps = None
+            return
+        step = self._step(command, access)
+        arrays = (step.access.early_reads, access.reads, access.writes, access.vectors)
+        self._bytes += sum(array.nbytes for array in arrays)
+        if self._bytes > _MOST_BYTES:
+            self._steps = None
+            return
+        self._steps.append(step)
+
+    def replay(self, written: NDArray[np.bool_]) -> Replay | None:
+        """Return the whole program; None if a second run could differ in more than data."""
+        return None if self._steps is None else Replay(self._steps, written.copy())
+
+    def _step(self, command: Command, access: Footprint) -> _Step:
+        """Return a command, a plain CONV without the list of its rows of weights."""
+        plain = command.opcode == Opcode.CONV and not command["byte_step"]
+        if not plain or command["weight_zero_point"] or (access.vectors < 0).any():
+            return _Step(command, access)
+        rows = tile_count(command) * self._config.array_size
+        begin = command["weight_row"]
+        few = Footprint(
+            early_reads=access.early_reads[rows:].copy(),
+            writes=access.writes,
+            accumulators=access.accumulators,
+        )
+        vectors = np.ascontiguousarray(access.vectors.T)
+        return _Step(command, few, vectors, begin, rows)

@@ -1,0 +1,1 @@
+"""Language models: weights as people have them, a network for one token, and text."""
