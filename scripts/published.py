@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="record the cycles, and the page")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--only", default="", metavar="REGEX", help="only networks that match")
-    parser.add_argument("--vela", metavar="FILE", help="estimate with this Vela, too")
+    parser.add_argument("--vela", metavar="FILE", help="with --write: estimate with this Vela, too")
     arguments = parser.parse_args()
     recorded = read_rows()
     if arguments.page:
@@ -54,16 +54,17 @@ def main() -> int:
         record = measure_network("16x16", name)
         print(f"{name}: {record.cycles:,} cycles, {record.ratio:.2f}", flush=True)
         records.append(record)
-        before = recorded.get(name)
-        vela = (before.vela, before.vela_host) if before else (None, 0)
-        if arguments.vela:
-            vela = _estimate(arguments.vela, name)
-        recorded[name] = Row(record, *vela) if arguments.write else recorded[name]
+        if arguments.write:
+            before = recorded.get(name, Row(record))
+            vela = before.vela, before.vela_host
+            if arguments.vela:
+                vela = _estimate(arguments.vela, name)
+            recorded[name] = Row(record, *vela)
     if arguments.write:
         write_rows(recorded.values())
         PAGE.write_text(page(read_rows().values()), encoding="utf-8")
         return 0
-    found = worse(recorded, records)
+    found = worse(recorded, [each for each in records if each.network in recorded])
     for line in found:
         print(f"WORSE {line}")
     return int(bool(found))

@@ -108,6 +108,10 @@ def test_a_folder_of_pictures_and_arrays_calibrates(tpulite, files):
         (("x.npy", "--calibrate", "x.npy"), "not an ONNX file"),
         (("net.onnx", "--calibrate", "x.npy", "-o", "net.onnx"), "net.onnx is the network itself"),
         (("net.onnx", "--calibrate", "x.npy", "--ranges", "percentile"), "needs --percentile P"),
+        (
+            ("net.onnx", "--calibrate", "x.npy", "--ranges", "entropy", "--percentile", "99"),
+            "--percentile cannot be used with --ranges entropy",
+        ),
         (("net.int8.onnx", "--calibrate", "x.npy"), "net.int8.onnx: no such file or zoo network"),
     ],
 )

@@ -1,6 +1,5 @@
 """Single operators at shapes of published networks: cycles beside the bound of each."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -8,6 +7,7 @@ from typing import Any, Protocol
 
 from tpulite.bench.bounds import Bound, bound_of
 from tpulite.bench.file_cycles import measure_file
+from tpulite.bench.patterns import matching
 from tpulite.configs import named_config
 from tpulite.needs import require_package
 
@@ -97,17 +97,10 @@ def find_operators(patterns: Sequence[str], *, quick: bool) -> Iterator[Operator
     """
     require_package("ai_edge_litert", "litert", "The operator sweep")
     module = import_module(_CASES)
-    every = module.quick_cases() if quick else list(module.cases().values())
-    chosen: dict[tuple[str, str, str], OperatorCase] = {}
-    for pattern in patterns or [""]:
-        try:
-            found = [case for case in every if re.search(pattern, " ".join(case.key))]
-        except re.error as error:
-            raise ValueError(f"{pattern}: not a regular expression: {error}") from error
-        if not found:
-            raise ValueError(f"{pattern}: no operator and shape of the sweep matches")
-        chosen |= {case.key: case for case in found}
-    return iter(chosen.values())
+    every = module.quick_cases() if quick else module.cases().values()
+    cases: dict[str, OperatorCase] = {" ".join(case.key): case for case in every}
+    names = matching(patterns, cases, "no operator and shape of the sweep matches")
+    return (cases[name] for name in names)
 
 
 def measure_operator(machine: str, case: OperatorCase) -> OperatorRecord:

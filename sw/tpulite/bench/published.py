@@ -1,6 +1,5 @@
 """Published networks with drawn weights: cycles beside the bounds of their layers."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -8,6 +7,7 @@ from typing import Any
 
 from tpulite.bench.bounds import bound_of, sum_of_layer_bounds
 from tpulite.bench.file_cycles import measure_file
+from tpulite.bench.patterns import matching
 from tpulite.configs import named_config
 from tpulite.graph.macs import macs_of
 from tpulite.needs import require_package
@@ -66,18 +66,8 @@ def find_networks(patterns: Sequence[str], *, quick: bool = False) -> tuple[str,
     require_package("ai_edge_litert", "litert", "The benchmark of published networks")
     catalog = import_module(_CATALOG)
     every = catalog.SMALL if quick else tuple(catalog.NETWORKS)
-    chosen: dict[str, None] = {}
-    for pattern in patterns or [""]:
-        try:
-            found = [name for name in every if re.search(pattern, name)]
-        except re.error as error:
-            raise ValueError(f"{pattern}: not a regular expression: {error}") from error
-        if not found:
-            raise ValueError(
-                f"{pattern}: no published network matches; there are: {' '.join(every)}"
-            )
-        chosen |= dict.fromkeys(found)
-    return tuple(chosen)
+    nothing = f"no published network matches; there are: {' '.join(every)}"
+    return tuple(matching(patterns, every, nothing))
 
 
 def measure_network(machine: str, name: str) -> NetworkRecord:

@@ -20,7 +20,7 @@ from tpulite.cli.common import (
     save_json,
     say,
 )
-from tpulite.cli.help import Topic, command, option
+from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.inputs import PIXELS, errors_named
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.samples import Samples, read_feeds, read_samples
@@ -30,7 +30,7 @@ from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
-from tpulite.quant.floats.ranges import Method
+from tpulite.quant.floats.ranges import METHODS, Method
 from tpulite.quant.quality import Quality, measure_outputs
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model
@@ -97,7 +97,7 @@ _BLAMED = 3
 @option(
     "--ranges",
     group=Topic.NUMERICS,
-    type=click.Choice(["mse", "minmax", "percentile", "entropy"]),
+    type=Choice(METHODS),
     default="mse",
     show_default=True,
     help="How activation ranges are chosen; percentile needs --percentile.",
@@ -145,6 +145,8 @@ def quantize(  # noqa: PLR0913 - options of the command
         )
     if ranges == "percentile" and percentile == 100:
         raise click.UsageError("--ranges percentile needs --percentile P with P below 100.")
+    if percentile < 100 and ranges in ("minmax", "entropy"):
+        raise click.UsageError(f"--percentile cannot be used with --ranges {ranges}.")
     given = given_shapes(shapes, dims)
     settings = {
         "per_channel": not per_tensor,

@@ -179,8 +179,8 @@ def measure_outputs(pairs: Iterable[Sequence[tuple[str, np.ndarray, np.ndarray]]
             sums[name].add(wanted, found, classes=wanted.ndim == 2)
         count += 1
     errors = (
-        TensorError(name, "output", x.decibels, 0.0, x.largest, x.range)
-        for name, x in ((name, each.sums) for name, each in sums.items())
+        TensorError(name, "output", x.sums.decibels, 0.0, x.sums.largest, x.sums.range)
+        for name, x in sums.items()
     )
     return Quality(tuple(errors), count, tuple(x.result(name) for name, x in sums.items()))
 

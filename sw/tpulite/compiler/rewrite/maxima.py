@@ -45,13 +45,14 @@ def separate_maxima(layers: LayerGraph, config: Config) -> LayerGraph:
 
 
 def _fits(layer: Pool, source: Activation, config: Config) -> bool:
-    """Return whether half the buffer holds the rows of a window, and of what is between the two.
+    """Return whether a quarter of the buffer holds the rows of a window.
 
-    What does not fit is read tile by tile, for which one maximum is better.
+    With less, what is between the two maxima leaves the buffer, and rows are read more than once.
+    Windows that do not fit at all are read tile by tile, which half a maximum could not be.
     """
     _, width, channels = source.shape
     row = width * -(-channels // config.array_size)
-    return 2 * (layer.window[0] + 1) * row <= config.ub_rows // 2
+    return 4 * (layer.window[0] + 1) * row <= config.ub_rows
 
 
 def _along(layer: Pool, first: int) -> list[Layer]:

@@ -1,7 +1,8 @@
-"""Blocks that exporters write with several operators: normalizations and GELU.
+"""Blocks that exporters write with several operators: normalizations, magnitudes and GELU.
 
 Only what enters and what leaves a block is rounded to 8 bits. A variance or a cube between them
-would lose everything.
+would lose everything. Sums that only normalizations read are parts of them: a channel of such a
+residual connection may be a hundred times as large as the others.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,6 +21,11 @@ _STATISTICS = frozenset(
 )
 _ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Reciprocal", "Cast", "Pow", "Neg", *MOVING})
 _CURVES = ("Erf", "Tanh")
+_NORMALIZATIONS = frozenset(
+    {"LayerNormalization", "InstanceNormalization", "GroupNormalization", "LpNormalization"}
+    | {"MeanVarianceNormalization", "RMSNormalization"}
+)
+_VIEWS = frozenset({"Slice", "Split", *MOVING})
 _MOST = 16
 """Operators of a block on one side of its root; exporters write a normalization with nine."""
 
@@ -28,12 +34,55 @@ def inside_blocks(graph: onnx.GraphProto) -> frozenset[str]:
     """Return the names of the operators of which blocks consist; all operators have names."""
     links = Links(graph)
     found: set[str] = set()
+    curves: set[str] = set()
     for node in graph.node:
-        if node.op_type in _ROOTS and _is_root(node, links):
+        if node.op_type in _NORMALIZATIONS:
+            found.add(node.name)
+        elif node.op_type in _ROOTS and _is_root(node, links):
             found |= _normalization(node, links)
+        elif node.op_type == "Sqrt":
+            found |= _magnitude(node, links)
         elif node.op_type in _CURVES:
-            found |= _curve(node, links)
-    return frozenset(found)
+            curves |= _curve(node, links)
+    return frozenset(_with_sums(found, links) | curves)
+
+
+def _with_sums(inside: set[str], links: Links) -> set[str]:
+    """Return operators with the sums and views that nothing else reads."""
+    found = set(inside)
+    for node in reversed(links.graph.node):
+        if node.op_type in ("Add", *_VIEWS) and not links.outputs & {*node.output}:
+            readers = [each for name in node.output for each in links.readers.get(name, [])]
+            if readers and all(each.name in found for each in readers):
+                found.add(node.name)
+    return found
+
+
+def _magnitude(root: onnx.NodeProto, links: Links) -> set[str]:
+    """Return the root of a sum of squares, as that of a real and an imaginary part."""
+    found, todo, squares = {root.name}, [root.input[0]], 0
+    while todo:
+        name = todo.pop()
+        node = links.writer.get(name)
+        if name in links.constants:
+            continue
+        if node is None or len(found) > _MOST:
+            return set()
+        found.add(node.name)
+        if _is_square(node, links):
+            squares += 1
+        elif node.op_type in ("Add", "Max", "Clip", *MOVING):
+            todo += [x for x in node.input if x]
+        else:
+            return set()
+    return found if squares > 1 else set()
+
+
+def _is_square(node: onnx.NodeProto, links: Links) -> bool:
+    """Tell whether an operator squares a tensor."""
+    if node.op_type == "Pow":
+        return links.scalar(node.input[1]) == 2
+    return node.op_type == "Mul" and node.input[0] == node.input[1]
 
 
 def _is_root(node: onnx.NodeProto, links: Links) -> bool:
@@ -53,6 +102,9 @@ def _statistic(name: str, links: Links) -> list[onnx.NodeProto]:
         if node.op_type.startswith("Reduce"):
             return found + list(_reduced(node.input[0], links))
         variables = [x for x in node.input if x and x not in links.constants]
+        if node.op_type == "Sub" and len(variables) == 2:  # a mean of squares, the mean's square
+            sides = [_statistic(x, links) for x in variables]
+            return [*found, *sides[0], *sides[1]] if all(sides) else []
         if len(set(variables)) != 1:
             break
         name = variables[0]
@@ -62,7 +114,7 @@ def _statistic(name: str, links: Links) -> list[onnx.NodeProto]:
 def _reduced(name: str, links: Links) -> Iterator[onnx.NodeProto]:
     """Yield the square that is reduced, and the difference from a mean that is squared."""
     square = links.writer.get(name)
-    if square is None or square.op_type not in ("Pow", "Mul", "Abs"):
+    if square is None or not (square.op_type == "Abs" or _is_square(square, links)):
         return
     yield square
     node = links.writer.get(square.input[0])

@@ -50,9 +50,3 @@ class Links:
                 found[id(node)] = node
                 todo += node.input
         return list(found.values())
-
-    def through_moves(self, name: str) -> str:
-        """Return the tensor of which another is only a view."""
-        while (node := self.writer.get(name)) is not None and node.op_type in MOVING:
-            name = node.input[0]
-        return name

@@ -15,6 +15,7 @@ from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
 from tpulite.quant.floats.biases import fold_factors, join_biases
 from tpulite.quant.floats.blocks import inside_blocks
+from tpulite.quant.floats.channels import scale_channels
 from tpulite.quant.floats.dead import flush_constants, live_channels
 from tpulite.quant.floats.masks import clamp_masks
 from tpulite.quant.floats.mixed import Judge, leave_floats
@@ -80,16 +81,20 @@ def quantize_prepared(
     flush_constants(model.graph)
     fold_factors(model)
     join_biases(model)
+    _name_all(model.graph)
+    blocks = inside_blocks(model.graph)
+    scaled = scale_channels(model, feeds, blocks)
     seen = observe(model, feeds, progress)
     masks = clamp_masks(model, seen)
-    inside = masks.inside | inside_blocks(model.graph)
+    inside = blocks | scaled.inside | masks.inside
+    fixed = scaled.ranges | masks.ranges
 
     def written(method: Method, *, keep: bool = False) -> bytes:
         ranges = {
             name: choose_range(each, method, settings.percentile)
             for name, each in seen.tensors.items()
         }
-        return share_scales(_write(model, ranges | masks.ranges, inside, settings, keep=keep))
+        return share_scales(_write(model, ranges | fixed, inside, settings, keep=keep))
 
     method = settings.ranges if settings.percentile == 100 else "percentile"
     found = written(method)

@@ -92,11 +92,11 @@ def _best(pairs: np.ndarray, costs: np.ndarray) -> Range:
 
 def _percentile(seen: Histogram, percentile: float) -> Range:
     """Leave out half of the rest on each side."""
+    if percentile == 100:
+        return seen.ends
     share = np.cumsum(seen.counts) / seen.counts.sum()
     rest = (1 - percentile / 100) / 2
     low, high = (float(np.interp(at, share, seen.centers)) for at in (rest, 1 - rest))
-    if percentile == 100:
-        return seen.ends
     return min(0.0, low), max(0.0, high)
 
 
@@ -117,19 +117,22 @@ def _squared_errors(seen: Histogram, pairs: np.ndarray) -> np.ndarray:
 
 
 def _divergence(seen: Histogram, low: float, high: float) -> float:
-    """Return the Kullback-Leibler divergence of a tensor with a range from the tensor."""
+    """Return the Kullback-Leibler divergence of a tensor with a range from the tensor.
+
+    What is clipped counts at the first and the last bin inside, as ends of the range.
+    """
     x, n = seen.centers, seen.counts.astype(np.float64)
-    step = (high - low) / _LEVELS
-    level = np.clip(np.round((x - low) / step), 0, _LEVELS).astype(int)
-    inside = (x >= low) & (x <= high)
-    used = inside & (n > 0)
-    mass = np.bincount(level[used], n[used], _LEVELS + 1)
-    bins = np.bincount(level[used], minlength=_LEVELS + 1)
-    clipped = np.bincount(level[~inside], n[~inside], _LEVELS + 1)
-    spread = mass[level] / np.maximum(bins[level], 1)
-    real = n + np.where(used, clipped[level] / np.maximum(bins[level], 1), 0.0)
-    p, q = real[used] / n.sum(), spread[used] / max(mass.sum(), 1.0)
-    return float((p * np.log(p / q)).sum()) if p.size else np.inf
+    used = np.flatnonzero((x >= low) & (x <= high) & (n > 0))
+    if not used.size:
+        return np.inf
+    p = n[used]
+    level = np.round((x[used] - low) * (_LEVELS / (high - low))).astype(int)
+    mass, bins = np.bincount(level, p), np.bincount(level)
+    q = mass[level] / bins[level] / p.sum()
+    p[0] += n[: used[0]].sum()
+    p[-1] += n[used[-1] + 1 :].sum()
+    p /= p.sum()
+    return float((p * np.log(p / q)).sum())
 
 
 def attention_range(rows: np.ndarray) -> Range:

@@ -1,0 +1,345 @@
+"""Scales of channels, where floats stand beside a product: its result, or what it reads.
+
+Weights have a scale for each channel, activations one for all. A factor for each channel that a
+float operator multiplies lets every channel use all of the 8 bits.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tpulite.frontend.onnx.library import open_session
+from tpulite.quant.floats.graph import MOVING, Links
+from tpulite.quant.floats.observe import Feed
+from tpulite.quant.floats.ranges import Range
+
+__all__ = ["Scaled", "scale_channels"]
+
+_KEPT = 512
+"""Rows of a product that are kept: on them factors are tried."""
+
+_SHARES = (0.25, 0.5, 0.75, 1.0)
+"""How much of the differences between channels goes from activations into weights."""
+
+_GAIN = 0.7
+"""Share of the noise that factors may leave; with more they are not worth an operator."""
+
+_MOST_ROOM, _ROOM = 0.5, 8
+"""Room beyond the ends of channels, which other samples pass the more the fewer rows were seen."""
+
+_FLOOR = 2.0**-10
+"""Least extent of a channel, as a share of the largest: less is no information."""
+
+_LEVELS = 255
+_SIGNED = 127
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What was done.
+
+    Parameters
+    ----------
+    ranges : dict of str to (float, float)
+        Ranges of scaled results, in which no channel is clipped.
+    inside : frozenset of str
+        Names of operators that were added; they stay in floats.
+    """
+
+    ranges: dict[str, Range]
+    inside: frozenset[str]
+
+
+@dataclass
+class _Seen:
+    """What was seen of the channels of a tensor."""
+
+    low: np.ndarray
+    high: np.ndarray
+    count: int = 0
+    rows: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def room(self) -> float:
+        """Return by how much ranges of channels should be longer than what was seen."""
+        return 1 + min(_MOST_ROOM, _ROOM / max(1, self.count) ** 0.5)
+
+
+def scale_channels(
+    model: onnx.ModelProto, feeds: Sequence[Feed], inside: Collection[str]
+) -> Scaled:
+    """Multiply channels beside products, and the weights of these by what that needs.
+
+    Results that only floats read are centered and scaled to one; the operators behind them undo
+    it. What products read from floats is divided as far as their results gain.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network; changed in place. All operators have names.
+    feeds : sequence of mapping of str to ndarray
+        Samples.
+    inside : collection of str
+        Names of operators that stay in floats.
+
+    Returns
+    -------
+    Scaled
+        What was done.
+    """
+    links = Links(model.graph)
+    results = {node.output[0]: node for node in _results(model.graph, links, inside)}
+    sources = dict(_sources(model, links, inside))
+    seen = _observe(model, feeds, {name: _axis(node) for name, node in results.items()}, sources)
+    added: list[onnx.NodeProto] = []
+    ranges: dict[str, Range] = {}
+    for name, node in results.items():
+        if name in seen:
+            added += _scale_result(model.graph, node, seen[name], links)
+            ranges[node.output[0]] = (-seen[name].room, seen[name].room)
+    links = Links(model.graph)
+    for name, products in sources.items():
+        if name in seen and (factors := _factors(seen[name], products, links)) is not None:
+            added.append(_scale_source(model.graph, name, products, factors, links))
+    return Scaled(ranges, frozenset(node.name for node in added))
+
+
+def _axis(node: onnx.NodeProto) -> int:
+    """Return the axis of the channels of a product's activations."""
+    return 1 if node.op_type == "Conv" else -1
+
+
+def _transposed(node: onnx.NodeProto) -> bool:
+    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    return bool(flags.get("transB", 0))
+
+
+def _is_product(node: onnx.NodeProto, links: Links) -> bool:
+    """Tell whether an operator multiplies with constants of its own."""
+    if node.op_type not in ("Conv", "Gemm", "MatMul") or len(node.input) < 2:
+        return False
+    weight = links.constants.get(node.input[1])
+    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    if weight is None or flags.get("transA", 0):
+        return False
+    constants = [x for x in node.input[1:] if x]
+    alone = all(len(links.readers[x]) == 1 and x in links.constants for x in constants)
+    return alone and (node.op_type == "Conv" or weight.ndim == 2)
+
+
+def _results(
+    graph: onnx.GraphProto, links: Links, inside: Collection[str]
+) -> Iterator[onnx.NodeProto]:
+    """Yield products whose results only floats read."""
+    for node in graph.node:
+        readers = links.readers.get(node.output[0], [])
+        alone = node.output[0] not in links.outputs and all(x.name in inside for x in readers)
+        if readers and alone and node.name not in inside and _is_product(node, links):
+            yield node
+
+
+def _sources(
+    model: onnx.ModelProto, links: Links, inside: Collection[str]
+) -> Iterator[tuple[str, list[onnx.NodeProto]]]:
+    """Yield tensors that floats make, and the products that read them, perhaps as matrices."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    last = {
+        value.name: value.type.tensor_type.shape.dim[-1].dim_value
+        for value in inferred.graph.value_info
+        if value.type.tensor_type.shape.dim
+    }
+    for node in model.graph.node:
+        if node.name not in inside or len(node.output) != 1 or node.output[0] in links.outputs:
+            continue
+        products: list[onnx.NodeProto] = []
+        for reader in links.readers.get(node.output[0], []):
+            if reader.name in inside:
+                continue
+            end = reader
+            while end.op_type in MOVING and end.op_type != "Transpose":
+                after = links.only_reader(end.output[0])
+                if after is None or last.get(end.input[0]) != last.get(end.output[0]):
+                    break
+                end = after
+            first = end is reader or end.op_type != "Conv"
+            if not (first and _is_product(end, links) and _groups(end) == 1):
+                break
+            products.append(end)
+        else:
+            kinds = {_axis(each) for each in products}
+            if len(kinds) == 1:
+                yield node.output[0], products
+
+
+def _groups(node: onnx.NodeProto) -> int:
+    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    return int(flags.get("group", 1))
+
+
+def _observe(
+    model: onnx.ModelProto,
+    feeds: Sequence[Feed],
+    axes: Mapping[str, int],
+    sources: Mapping[str, Sequence[onnx.NodeProto]],
+) -> dict[str, _Seen]:
+    """Run a network for ends of channels, and for some rows of what products read."""
+    wanted = {**axes, **{name: _axis(products[0]) for name, products in sources.items()}}
+    if not wanted:
+        return {}
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    ends = {value.name for value in wide.graph.output}
+    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in ends)
+    session = open_session(wide.SerializeToString(), "ENABLE_BASIC")
+    rng = np.random.default_rng(0)
+    seen: dict[str, _Seen] = {}
+    for feed in feeds:
+        for name, value in zip(wanted, session.run([*wanted], dict(feed)), strict=True):
+            rows = np.moveaxis(value, wanted[name], -1).reshape(-1, value.shape[wanted[name]])
+            low, high = rows.min(axis=0), rows.max(axis=0)
+            each = seen.setdefault(name, _Seen(low, high))
+            each.low, each.high = np.minimum(each.low, low), np.maximum(each.high, high)
+            each.count += len(rows)
+            if name in sources:
+                count = max(1, _KEPT // len(feeds))
+                each.rows.append(rows[rng.integers(0, len(rows), count)])
+    return {name: each for name, each in seen.items() if np.isfinite(each.high - each.low).all()}
+
+
+def _scale_result(
+    graph: onnx.GraphProto, node: onnx.NodeProto, seen: _Seen, links: Links
+) -> list[onnx.NodeProto]:
+    """Let all channels of a result reach from -1 to 1, and undo it behind."""
+    low, high = seen.low.astype(np.float64), seen.high.astype(np.float64)
+    if node.op_type == "MatMul":  # has no bias
+        high = np.maximum(np.abs(low), np.abs(high))
+        low = -high
+    half, middle = (high - low) / 2, (high + low) / 2
+    if not half.max(initial=0):
+        return []
+    half = np.maximum(half, half.max() * _FLOOR)
+    weight = links.constants[node.input[1]].astype(np.float64)
+    across = _along(weight.ndim, _channels_out(node))
+    _replace(graph, node.input[1], weight / half.reshape(across))
+    if node.op_type != "MatMul":
+        bias = links.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else 0.0
+        _bias(graph, node, (bias - middle) / half)
+    name = node.output[0]
+    shape = _along(weight.ndim, 1) if node.op_type == "Conv" else [-1]
+    node.output[0] = f"{name}_equal"
+    made = [
+        _node(graph, "Mul", [node.output[0]], half.reshape(shape), f"{name}_scaled"),
+        _node(graph, "Add", [f"{name}_scaled"], middle.reshape(shape), name),
+    ]
+    place = next(i for i, each in enumerate(graph.node) if node.output[0] in each.output)
+    for each in reversed(made):
+        graph.node.insert(place + 1, each)
+    return made
+
+
+def _channels_out(node: onnx.NodeProto) -> int:
+    """Return the axis of the weights for channels of the result."""
+    return 0 if node.op_type == "Conv" or _transposed(node) else 1
+
+
+def _along(rank: int, axis: int) -> list[int]:
+    """Return the shape of a vector along an axis."""
+    return [-1 if each == axis else 1 for each in range(rank)]
+
+
+def _factors(seen: _Seen, products: Sequence[onnx.NodeProto], links: Links) -> np.ndarray | None:
+    """Return by what channels should be divided; None if nothing is gained."""
+    weights = [_matrix(each, links.constants[each.input[1]]) for each in products]
+    together = np.concatenate(weights, axis=1).astype(np.float64)
+    rows = np.concatenate(seen.rows).astype(np.float64)
+    extent = np.maximum(np.abs(seen.low), np.abs(seen.high)).astype(np.float64)
+    taps = together.shape[0] // extent.size
+    largest = np.abs(together).max(axis=1).reshape(extent.size, taps).max(axis=1)
+    if not extent.max(initial=0) or not largest.max(initial=0):
+        return None
+    extent = np.maximum(extent / extent.max(), _FLOOR)
+    largest = np.maximum(largest / largest.max(), _FLOOR)
+    best, found = _GAIN * _noise(rows, together, np.ones(extent.size)), None
+    for share in _SHARES:
+        factors = extent**share / largest ** (1 - share)
+        factors = (factors / np.exp(np.log(factors).mean())).astype(np.float32)
+        noise = _noise(rows, together, factors.astype(np.float64))
+        if noise < best:
+            best, found = noise, factors
+    return found
+
+
+def _matrix(node: onnx.NodeProto, weight: np.ndarray) -> np.ndarray:
+    """Return weights with inputs and taps along rows, and results along columns."""
+    if node.op_type == "Conv":
+        return weight.reshape(weight.shape[0], -1).T
+    return weight.T if _transposed(node) else weight
+
+
+def _noise(rows: np.ndarray, weights: np.ndarray, factors: np.ndarray) -> float:
+    """Return what rounding of rows and weights loses of their product; taps see the same rows."""
+    taps = weights.shape[0] // factors.size
+    x = rows / factors
+    low, high = min(0.0, float(x.min())), max(0.0, float(x.max()))
+    step = (high - low) / _LEVELS or 1.0
+    lost_x = (np.round(x / step) * step - x) * factors
+    scaled = weights * np.repeat(factors, taps)[:, None]
+    steps = np.maximum(np.abs(scaled).max(axis=0), 1e-30) / _SIGNED
+    lost = (np.round(scaled / steps) * steps - scaled) / np.repeat(factors, taps)[:, None]
+    total = 0.0
+    for tap in range(taps):
+        total += float(np.square(lost_x @ weights[tap::taps]).sum())
+        total += float(np.square(rows @ lost[tap::taps]).sum())
+    return total
+
+
+def _scale_source(
+    graph: onnx.GraphProto,
+    name: str,
+    products: Sequence[onnx.NodeProto],
+    factors: np.ndarray,
+    links: Links,
+) -> onnx.NodeProto:
+    """Divide what products read by factors, and multiply their weights."""
+    convolution = products[0].op_type == "Conv"
+    for each in products:
+        weight = links.constants[each.input[1]].astype(np.float64)
+        axis = 1 if convolution or _transposed(each) else 0
+        _replace(graph, each.input[1], weight * factors.reshape(_along(weight.ndim, axis)))
+    rank = links.constants[products[0].input[1]].ndim if convolution else 1
+    shape = _along(rank, 1 if convolution else 0)
+    made = _node(graph, "Mul", [name], (1 / factors).reshape(shape), f"{name}_smooth")
+    first = None
+    for product in products:
+        end = product
+        while end.input[0] != name:
+            end = links.writer[end.input[0]]
+        end.input[0] = made.output[0]
+    first = next(i for i, each in enumerate(graph.node) if made.output[0] in each.input)
+    graph.node.insert(first, made)
+    return made
+
+
+def _node(
+    graph: onnx.GraphProto, operator: str, inputs: list[str], constant: np.ndarray, output: str
+) -> onnx.NodeProto:
+    """Return an operator with a constant."""
+    name = f"{output}_{operator}_factor"
+    value = np.asarray(constant, np.float32)
+    graph.initializer.append(numpy_helper.from_array(value, name))
+    return helper.make_node(operator, [*inputs, name], [output], name=f"{output}_{operator}")
+
+
+def _replace(graph: onnx.GraphProto, name: str, value: np.ndarray) -> None:
+    tensor = next(each for each in graph.initializer if each.name == name)
+    tensor.CopyFrom(numpy_helper.from_array(np.asarray(value, np.float32), name))
+
+
+def _bias(graph: onnx.GraphProto, node: onnx.NodeProto, bias: np.ndarray) -> None:
+    name = f"{node.output[0]}_equal_bias"
+    graph.initializer.append(numpy_helper.from_array(np.asarray(bias, np.float32), name))
+    del node.input[2:]
+    node.input.append(name)
