@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
@@ -11,7 +12,18 @@ from tpulite.graph.layers import Conv, LayerGraph
 from tpulite.runtime.device import Device, FaultReport, Job
 from tpulite.runtime.golden_device import GoldenDevice, RaceError
 from tpulite.runtime.session import Session
-from tpulite_testing.compiling.programs import CONFIG, WINDOWS, L, S, end, load, store
+from tpulite_testing.compiling.programs import (
+    CONFIG,
+    WINDOWS,
+    L,
+    S,
+    end,
+    filled_dram,
+    load,
+    mlp,
+    records,
+    store,
+)
 from tpulite_testing.graphs.range_layers import conv, pool
 from tpulite_testing.graphs.range_networks import keywords
 
@@ -158,3 +170,21 @@ def _compare_runs(layers: LayerGraph, lowest: int) -> None:
         expected = run_layers(layers, values)
         for name, found in session.run(values).outputs.items():
             assert np.array_equal(found, expected[name])
+
+
+def test_a_record_that_became_wrong_is_the_same_fault_in_every_run():
+    """The machine lacks a rounding; a fresh device finds it in its first run."""
+    found, config = [], replace(CONFIG, roundings=("single", "ruy"))
+    for earlier_runs in (0, 2):
+        golden = GoldenDevice(config, dram_bytes=0x5000)
+        golden.write(0, filled_dram().data)
+        write_program(golden, mlp())
+        for _ in range(earlier_runs):
+            assert golden.run(job(len(mlp()))).fault is None
+        golden.write(0x1000, records(CONFIG.array_size, rounding=Rounding.FLOAT32))
+        found.append(golden.run(job(len(mlp()))).fault)
+        golden.reset()
+        golden.write(0x1000, records(CONFIG.array_size))
+        assert golden.run(job(len(mlp()))).fault is None
+    assert found[0] == found[1]
+    assert found[0] is not None and found[0].code == Fault.RECORD

@@ -1,5 +1,8 @@
 """Each token is the library's, to the bit; texts continue, and what does not fit is refused."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -235,3 +238,13 @@ def test_chat_refuses_in_one_line(tpulite, tmp_path, path):
         code, out, err = tpulite("chat", *map(str, words), "--plain", "--tokens", "1")
         assert (code, out) == (2, "")
         assert message in err and len(err.strip().splitlines()) == 1
+
+
+def test_python_of_the_page_writes_a_text(tmp_path, monkeypatch, capsys):
+    page = Path(__file__).resolve().parents[3] / "docs/language.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (name,) = re.findall(r'Path\("(.*?)"\)', block)
+    LlamaFile(positions=512).save_gguf(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    exec(block, {})
+    assert len(capsys.readouterr().out) > 10

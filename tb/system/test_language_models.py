@@ -1,0 +1,21 @@
+"""Tokens of a small language model on the Verilated chip: logits, cache and cycles."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gguf", reason="gguf is missing (pip install gguf)")
+from tpulite.language.model import load_language_model
+from tpulite_testing.files.llama_files import LlamaFile
+
+
+def test_every_token_on_the_chip_is_that_of_the_golden_model(tmp_path):
+    path = tmp_path / "tiny.gguf"
+    LlamaFile().save_gguf(path, "Q4_1")
+    model = load_language_model(path, positions=24)
+    chip, golden = model.writer("rtl"), model.writer()
+    for token in (72, 101, 108):
+        assert np.array_equal(chip.read(token), golden.read(token))
+        for name, cache in golden.cache.items():
+            assert np.array_equal(chip.cache[name], cache)
+    for cycles in chip.cycles:
+        assert abs(model.cycles / cycles - 1) <= 0.01
