@@ -11,7 +11,6 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.golden.timing import predict_cycles
 from tpulite.language.sampling import Sampling
-from tpulite.language.step import state_names, step_file
 from tpulite.language.weights import read_llama
 from tpulite.needs import require_package
 from tpulite.runtime.device import Device
@@ -229,7 +228,10 @@ def load_language_model(
     ValueError
         If it is no such model, it was not trained for so many positions, or a package is missing.
     """
-    require_package("onnxruntime", "onnx", "A language model")
+    for package in ("onnx", "onnxruntime"):
+        require_package(package, "onnx", "A language model")
+    from tpulite.language.step import state_names, step_file  # late: it needs onnx
+
     model = read_llama(path)
     most = model.sizes.positions
     positions = min(POSITIONS, most) if positions is None else positions

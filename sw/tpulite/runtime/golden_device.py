@@ -8,7 +8,7 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.machine import Machine, RaceError
 from tpulite.golden.machine.dram import Dram
-from tpulite.golden.machine.replay import Replay
+from tpulite.golden.machine.replay import MOST_BYTES, Replay
 from tpulite.runtime.device import FaultReport, Job, RunResult
 
 __all__ = ["GoldenDevice", "RaceError"]
@@ -80,7 +80,8 @@ class GoldenDevice:
                 resident=job.resident,
                 program_address=job.program_address,
             )
-            if done.replay is not None:
+            kept = sum(replay.nbytes for replay in self._replays.values())
+            if done.replay is not None and kept + done.replay.nbytes <= MOST_BYTES:
                 self._replays[key] = done.replay
         if done.fault is not None:
             self._stopped = FaultReport(done.fault.code, done.index, done.fault.address)

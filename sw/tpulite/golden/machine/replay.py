@@ -6,7 +6,7 @@ to be zero, no rows that an earlier run has left, no errors of the memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.effects import tile_count
 from tpulite.arch.isa import Command, Opcode
-from tpulite.golden.effects.access import FaultSite, Footprint
+from tpulite.golden.effects.access import NO_ROWS, FaultSite, Footprint
 from tpulite.golden.machine.datapath import Datapath
 from tpulite.golden.machine.dram import Dram
 from tpulite.golden.ops import matmul_int32
 
-__all__ = ["Recorder", "Replay"]
+__all__ = ["MOST_BYTES", "Recorder", "Replay"]
 
-_MOST_BYTES = 1 << 26
-"""Indices of rows that a program may keep; those of large feature maps are more."""
+MOST_BYTES = 1 << 26
+"""Indices of rows that programs may keep; those of large feature maps are more."""
 
 _EXACT = 1 << 24
 """Integers up to this magnitude are exact in float32."""
@@ -40,6 +40,14 @@ class _Step:
     vectors: NDArray[np.int64] | None = None
     first: int = 0
     depth: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the indices."""
+        access = self.access
+        kept = (access.early_reads, access.reads, access.writes)
+        vectors = access.vectors if self.vectors is None else self.vectors
+        return sum(array.nbytes for array in (*kept, vectors))
 
     def execute(self, datapath: Datapath, dram: Dram) -> FaultSite | None:
         """Execute the command."""
@@ -70,10 +78,13 @@ class Replay:
         Its commands.
     written : array of bool, [ub_rows]
         Rows that hold something behind it.
+    nbytes : int
+        Bytes of the indices that it keeps.
     """
 
     steps: Sequence[_Step]
     written: NDArray[np.bool_]
+    nbytes: int
 
     def run(self, datapath: Datapath, dram: Dram) -> tuple[int, FaultSite] | None:
         """Execute it; return index and site of a fault, which only data can cause."""
@@ -105,28 +116,28 @@ class Recorder:
             self._steps = None
             return
         step = self._step(command, access)
-        arrays = (step.access.early_reads, access.reads, access.writes, access.vectors)
-        self._bytes += sum(array.nbytes for array in arrays)
-        if self._bytes > _MOST_BYTES:
+        self._bytes += step.nbytes
+        if self._bytes > MOST_BYTES:
             self._steps = None
             return
         self._steps.append(step)
 
     def replay(self, written: NDArray[np.bool_]) -> Replay | None:
         """Return the whole program; None if a second run could differ in more than data."""
-        return None if self._steps is None else Replay(self._steps, written.copy())
+        return None if self._steps is None else Replay(self._steps, written.copy(), self._bytes)
 
     def _step(self, command: Command, access: Footprint) -> _Step:
-        """Return a command, a plain CONV without the list of its rows of weights."""
+        """Return a command with what its execution needs of what it touches."""
+        if command.opcode in (Opcode.LOAD, Opcode.STORE):
+            return _Step(command, Footprint(spans=access.spans))
         plain = command.opcode == Opcode.CONV and not command["byte_step"]
         if not plain or command["weight_zero_point"] or (access.vectors < 0).any():
-            return _Step(command, access)
+            return _Step(command, replace(access, reads_before=NO_ROWS))
         rows = tile_count(command) * self._config.array_size
-        begin = command["weight_row"]
         few = Footprint(
             early_reads=access.early_reads[rows:].copy(),
             writes=access.writes,
             accumulators=access.accumulators,
         )
         vectors = np.ascontiguousarray(access.vectors.T)
-        return _Step(command, few, vectors, begin, rows)
+        return _Step(command, few, vectors, command["weight_row"], rows)
