@@ -1,10 +1,10 @@
 // A test bench in plain Verilog, and how to instantiate the chip: a memory on its AXI4 master, a
 // host on its AXI4-Lite subordinate. It reads three files that make_data.py writes.
 //
-//     tpulite verilog 4x4 -o .
-//     python make_data.py 4x4 .
-//     iverilog -g2005 -o tb tpulite_tb.v tpulite_4x4.v && ./tb
-//     verilator --binary --timing -Wno-fatal --top tpulite_tb tpulite_tb.v tpulite_4x4.v
+//     $ tpulite verilog 4x4 -o .
+//     $ python make_data.py 4x4 .
+//     $ iverilog -g2005 -o tb tpulite_tb.v tpulite_4x4.v && ./tb
+//     $ verilator --binary --timing --top tpulite_tb tpulite_tb.v tpulite_4x4.v
 `timescale 1ns / 1ps
 
 module tpulite_tb;
@@ -57,10 +57,7 @@ module tpulite_tb;
       .m_axi_awready(!writing && !answering),
       .m_axi_wdata(wdata), .m_axi_wstrb(wstrb), .m_axi_wlast(wlast), .m_axi_wvalid(wvalid),
       .m_axi_wready(writing),
-      .m_axi_bid(write_id), .m_axi_bresp(2'd0), .m_axi_bvalid(answering), .m_axi_bready(bready),
-      // For waveforms; leave them open.
-      .trace_load_state(), .trace_load_index(), .trace_store_state(), .trace_store_index(),
-      .trace_mxu_state(), .trace_mxu_index(), .trace_vpu_state(), .trace_vpu_index()
+      .m_axi_bid(write_id), .m_axi_bresp(2'd0), .m_axi_bvalid(answering), .m_axi_bready(bready)
   );
 
   // ---- The memory: one burst of each kind at a time
@@ -93,33 +90,40 @@ module tpulite_tb;
 
   // ---- The host
 
+  // It drives at falling edges what the chip takes at rising ones.
+  reg took_address, took_data;
+
   task write_register(input [31:0] offset, input [31:0] value);
     begin
-      lite_awaddr <= offset[11:0];
-      lite_wdata <= value;
-      lite_awvalid <= 1;
-      lite_wvalid <= 1;
-      @(posedge clk);
+      lite_awaddr = offset[11:0];
+      lite_wdata = value;
+      lite_awvalid = 1;
+      lite_wvalid = 1;
       while (lite_awvalid || lite_wvalid) begin
-        if (lite_awready) lite_awvalid <= 0;
-        if (lite_wready) lite_wvalid <= 0;
         @(posedge clk);
+        took_address = lite_awready;
+        took_data = lite_wready;
+        @(negedge clk);
+        if (took_address) lite_awvalid = 0;
+        if (took_data) lite_wvalid = 0;
       end
-      while (!lite_bvalid) @(posedge clk);
+      while (!lite_bvalid) @(negedge clk);
       if (lite_bresp != 0) $display("register %h: response %d", offset, lite_bresp);
+      @(negedge clk);
     end
   endtask
 
   task read_register(input [31:0] offset, output [31:0] value);
     begin
-      lite_araddr <= offset[11:0];
-      lite_arvalid <= 1;
-      @(posedge clk);
+      lite_araddr = offset[11:0];
+      lite_arvalid = 1;
       while (lite_arvalid) begin
-        if (lite_arready) lite_arvalid <= 0;
         @(posedge clk);
+        took_address = lite_arready;
+        @(negedge clk);
+        if (took_address) lite_arvalid = 0;
       end
-      while (!lite_rvalid) @(posedge clk);
+      while (!lite_rvalid) @(negedge clk);
       value = lite_rdata;
     end
   endtask
@@ -137,15 +141,15 @@ module tpulite_tb;
     $readmemh("before.hex", memory);
     $readmemh("after.hex", due);
     $readmemh("writes.hex", writes);
-    repeat (10) @(posedge clk);
-    rst <= 0;
-    repeat (10) @(posedge clk);
+    repeat (10) @(negedge clk);
+    rst = 0;
+    repeat (10) @(negedge clk);
 
     for (i = 0; writes[i] !== {64{1'b1}} && i < 256; i = i + 1)
       write_register(writes[i][63:32], writes[i][31:0]);
     cycles = 0;
     while (!irq && cycles < LIMIT) begin
-      @(posedge clk);
+      @(negedge clk);
       cycles = cycles + 1;
     end
 

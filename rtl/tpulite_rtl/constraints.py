@@ -2,20 +2,19 @@
 
 from amaranth.lib.wiring import In
 
-from tpulite_rtl.top import PORTS
+from tpulite_rtl.top import PORTS, TRACE
 
-__all__ = ["OUTSIDE", "lpf", "sdc"]
+__all__ = ["OUTSIDE", "lpf", "sdc", "sdc_of_ports"]
 
 OUTSIDE = 0.4
 """Part of the clock period that an input has taken before it comes, and that an output still needs
 behind the chip."""
 
 _CLOCK, _RESET = "clk", "rst"
-_TRACES = "trace_"
 
 
 def sdc(period: float) -> str:
-    """Return Synopsys Design Constraints for a clock period in ns.
+    """Return Synopsys Design Constraints for a clock period in ns: of the clock, for every tool.
 
     Raises
     ------
@@ -23,23 +22,37 @@ def sdc(period: float) -> str:
         If the period is not positive.
     """
     _check(period)
-    inputs = [name for name, member in PORTS.items() if member.flow == In]
-    outputs = [name for name in PORTS if name not in inputs and not name.startswith(_TRACES)]
+    return (
+        "# One clock; every register takes its rising edge.\n"
+        f"create_clock -name {_CLOCK} -period {period:.3f} [get_ports {_CLOCK}]\n"
+    )
+
+
+def sdc_of_ports(period: float) -> str:
+    """Return constraints of all other ports, for tools that time what surrounds the chip.
+
+    nextpnr does not know their commands.
+
+    Raises
+    ------
+    ValueError
+        If the period is not positive.
+    """
+    _check(period)
     delay = OUTSIDE * period
+    ports = {name: member for name, member in PORTS.items() if not name.startswith(TRACE)}
     return "\n".join(
         [
-            "# One clock; every register takes its rising edge.",
-            f"create_clock -name {_CLOCK} -period {period:.3f} [get_ports {_CLOCK}]",
-            "",
+            "# Read it behind the constraints of the clock.",
             "# Reset may come at any time: the first of two registers takes it to the clock.",
             f"set_false_path -from [get_ports {_RESET}]",
             "",
-            "# For simulation; leave them open.",
-            f"set_false_path -to [get_ports {_TRACES}*]",
-            "",
             f"# {OUTSIDE:.0%} of the period pass outside: change them to what surrounds the chip.",
-            *(f"set_input_delay -clock {_CLOCK} {delay:.3f} [get_ports {p}*]" for p in inputs),
-            *(f"set_output_delay -clock {_CLOCK} {delay:.3f} [get_ports {p}*]" for p in outputs),
+            *(
+                f"set_{'input' if member.flow == In else 'output'}_delay "
+                f"-clock {_CLOCK} {delay:.3f} [get_ports {name}*]"
+                for name, member in ports.items()
+            ),
             "",
         ]
     )

@@ -1,7 +1,15 @@
 """The chip: instances and their connections, nothing else."""
 
-from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal
-from amaranth.lib import cdc, wiring
+from amaranth.hdl import (
+    ClockDomain,
+    ClockSignal,
+    DomainRenamer,
+    Elaboratable,
+    Module,
+    ResetSignal,
+    Signal,
+)
+from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect
 
 from tpulite.arch.build import Build
@@ -21,7 +29,10 @@ from tpulite_rtl.mxu.matrix_unit import MatrixUnit
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 from tpulite_rtl.vpu.vector_engine import VectorEngine
 
-__all__ = ["PORTS", "Chip"]
+__all__ = ["PORTS", "TRACE", "Chip"]
+
+TRACE = "trace_"
+"""What names of ports for simulation begin with."""
 
 PORTS: dict[str, wiring.Member] = {
     # AXI4-Lite subordinate: the registers of :mod:`tpulite.arch.registers`.
@@ -32,8 +43,8 @@ PORTS: dict[str, wiring.Member] = {
     "irq": Out(1),
     # What each engine does in this cycle, and the command that this counts for. They are for
     # simulation; leave them open on an FPGA.
-    **{f"trace_{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine},
-    **{f"trace_{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine},
+    **{f"{TRACE}{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine},
+    **{f"{TRACE}{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine},
 }
 """The chip's ports, those of its clock and reset apart: equal for all configurations."""
 
@@ -72,7 +83,7 @@ class Chip(wiring.Component):
         m.domains += ClockDomain("core")
         core = DomainRenamer("core")
         m.d.comb += ClockSignal("core").eq(ClockSignal())
-        m.submodules.reset = cdc.FFSynchronizer(ResetSignal(), ResetSignal("core"), o_domain="core")
+        m.submodules.reset = _ResetSynchronizer()
         m.submodules.registers = core(registers)
         m.submodules.processor = core(processor)
         m.submodules.axi = core(axi)
@@ -133,4 +144,18 @@ class Chip(wiring.Component):
             processor.accessed.eq(buffer.accessed),
             processor.entered.eq(mxu.entered),
         ]
+        return m
+
+
+class _ResetSynchronizer(Elaboratable):
+    """Two registers that take the reset to the clock. Tools keep them together by ASYNC_REG."""
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        reset = ResetSignal()
+        for stage in range(2):
+            register = Signal(name=f"stage{stage}", reset_less=True, attrs={"ASYNC_REG": "TRUE"})
+            m.d.core += register.eq(reset)
+            reset = register
+        m.d.comb += ResetSignal("core").eq(reset)
         return m

@@ -19,8 +19,11 @@ TOP = "tpulite"
 
 _LINT = (
     "Arithmetic is of the widths that its results need, which a language with implicit widths",
-    "calls mismatches; cases without a default hold the value from before.",
-    *(f"verilator lint_off {warning}" for warning in ("WIDTH", "CASEINCOMPLETE", "UNSIGNED")),
+    "calls mismatches; of selected cases one matches; bits of a word may be other bits of it.",
+    *(
+        f"verilator lint_off {warning}"
+        for warning in ("WIDTH", "CASEOVERLAP", "UNSIGNED", "UNOPTFLAT")
+    ),
 )
 """Why Verilator does not warn of what is meant. A header has it, for lint at its defaults; what
 simulators build has none, and gets flags. ``WIDTH`` is that of all versions of Verilator."""

@@ -87,16 +87,17 @@ _SIGNATURES: dict[str, tuple[object, list]] = {
 }
 
 
-def cached_verilog(config: Config, build: Build | None = None) -> str:
+def cached_verilog(config: Config, build: Build | None = None, *, portable: bool = False) -> str:
     """Return the Verilog of the chip, which takes seconds to make, from a cache if possible.
 
-    The cache knows the sources of the RTL and of the contract.
+    The cache knows the sources of the RTL and of the contract. ``portable`` asks for
+    :func:`tpulite_rtl.portable.portable_verilog`, otherwise it is the form that simulators build.
     """
     build = Build.of(build)
     folders = [*tpulite.arch.__path__, *tpulite_rtl.__path__]
     sources = [path for folder in folders for path in sorted(Path(folder).rglob("*.py"))]
     contents = [
-        json.dumps([config.as_dict(), asdict(build)]),
+        json.dumps([config.as_dict(), asdict(build), portable]),
         version("amaranth"),
         *(f"{path}\n{path.read_text()}" for path in sources),
     ]
@@ -104,9 +105,11 @@ def cached_verilog(config: Config, build: Build | None = None) -> str:
     def make(folder: Path) -> None:
         # Late, because importing an HDL takes long, too.
         with show_step("Verilog of the chip"):
+            from tpulite_rtl.portable import portable_verilog
             from tpulite_rtl.verilog import chip_verilog
 
-            (folder / f"{_TOP}.v").write_text(chip_verilog(config, build))
+            write = portable_verilog if portable else chip_verilog
+            (folder / f"{_TOP}.v").write_text(write(config, build))
 
     return (build_once("verilog_cache", contents, make) / f"{_TOP}.v").read_text()
 

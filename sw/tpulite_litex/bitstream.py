@@ -75,7 +75,9 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
     verilog = folder / f"{file_stem(config)}.v"
     machine, build = named_chip(config)
     build = replace(build, target="generic" if BOARDS[board].tool else "ecp5")
-    verilog.write_text(header(config, machine, build) + cached_verilog(machine, build))
+    verilog.write_text(
+        header(config, machine, build) + cached_verilog(machine, build, portable=True)
+    )
     command = [sys.executable, "-m", "tpulite_litex.boards", board, verilog, folder]
     run_step("LiteX: BIOS, Verilog, constraints", command, folder, folder / "litex.log")
     gateware = folder / "gateware"

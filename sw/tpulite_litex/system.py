@@ -102,7 +102,7 @@ class BuiltSystem:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         chip = named_chip(self.config)
-        self.verilog.write_text(header(self.config, *chip) + cached_verilog(*chip))
+        self.verilog.write_text(header(self.config, *chip) + cached_verilog(*chip, portable=True))
         self._generate("headers, BIOS and C library (once, a minute)")
         variables = {"MAIN": main if networks else "idle", "REGISTERS": f"{self.registers:#x}u"}
         variables |= settings or {}

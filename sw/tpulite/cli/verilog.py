@@ -48,7 +48,7 @@ __all__ = ["verilog"]
     help="ecp5: use Lattice's carry cells where multipliers are logic.",
 )
 def verilog(config_name: str, output: Path, period: float, **written: str | bool | None) -> None:
-    """Write the chip as one file of Verilog, with SDC and LPF constraints beside it.
+    """Write the chip as one file of Verilog, with constraints, a core file and a README beside it.
 
     CONFIG is a name that info lists, with changed fields if you like: 8x8,ub_rows=4096.
     """
@@ -56,13 +56,20 @@ def verilog(config_name: str, output: Path, period: float, **written: str | bool
     build = replace(build, **{name: value for name, value in written.items() if value})
     require_package("amaranth", "rtl", f"Verilog of {config_name}")
     # By name: software must run where no HDL is installed.
-    text, constraints = (import_module(f"tpulite_rtl.{x}") for x in ("verilog", "constraints"))
+    text, constraints, beside = (
+        import_module(f"tpulite_rtl.{module}")
+        for module in ("verilog", "constraints", "integration")
+    )
     library = import_module("tpulite_verilated.library")
     stem = text.file_stem(config_name)
     files = {
-        ".v": text.header(config_name, config, build) + library.cached_verilog(config, build),
+        ".v": text.header(config_name, config, build)
+        + library.cached_verilog(config, build, portable=True),
         ".sdc": constraints.sdc(period),
+        "_io.sdc": constraints.sdc_of_ports(period),
         ".lpf": constraints.lpf(period),
+        ".core": beside.fusesoc_core(stem),
+        ".md": beside.readme(stem, config),
     }
     output.mkdir(exist_ok=True)
     for suffix, content in files.items():
