@@ -206,6 +206,19 @@ def test_a_sum_that_only_a_normalization_reads_is_part_of_it():
     assert "other" not in inside_blocks(model.graph)
 
 
+def test_a_softmax_written_as_powers_is_a_block():
+    b = OnnxBuilder()
+    x = b.node("MatMul", b.input("x", (4, WIDTH)), weights(WIDTH, 8))
+    most = b.node("Reshape", b.node("ReduceMax", x, axes=[1], keepdims=0), np.array([4, 1]))
+    power = b.node("Exp", b.node("Sub", x, most))
+    total = b.node("Reshape", b.node("ReduceSum", power, np.array([1])), np.array([4, 1]))
+    model = onnx.load_from_string(b.build(b.node("Div", power, total)))
+    for index, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}{index}"
+    inside = inside_blocks(model.graph)
+    assert inside == {node.name for node in model.graph.node} - {"MatMul0"}
+
+
 def test_a_tanh_alone_is_no_block():
     b = OnnxBuilder()
     y = b.node("Tanh", b.node("Mul", b.input("x", (1, 8)), np.float32(2)), name="curve")

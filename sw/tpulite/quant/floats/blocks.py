@@ -26,6 +26,7 @@ _NORMALIZATIONS = frozenset(
     | {"MeanVarianceNormalization", "RMSNormalization"}
 )
 _VIEWS = frozenset({"Slice", "Split", *MOVING})
+_POOLS = ("GlobalMaxPool", "GlobalAveragePool", "ReduceMax", "ReduceMean")
 _MOST = 16
 """Operators of a block on one side of its root; exporters write a normalization with nine."""
 
@@ -34,7 +35,6 @@ def inside_blocks(graph: onnx.GraphProto) -> frozenset[str]:
     """Return the names of the operators of which blocks consist; all operators have names."""
     links = Links(graph)
     found: set[str] = set()
-    curves: set[str] = set()
     for node in graph.node:
         if node.op_type in _NORMALIZATIONS:
             found.add(node.name)
@@ -42,16 +42,20 @@ def inside_blocks(graph: onnx.GraphProto) -> frozenset[str]:
             found |= _normalization(node, links)
         elif node.op_type == "Sqrt":
             found |= _magnitude(node, links)
+        elif node.op_type == "Div":
+            found |= _softmax(node, links)
         elif node.op_type in _CURVES:
-            curves |= _curve(node, links)
-    return frozenset(_with_sums(found, links) | curves)
+            found |= _curve(node, links)
+    return frozenset(_with_sums(found, links))
 
 
 def _with_sums(inside: set[str], links: Links) -> set[str]:
-    """Return operators with the sums and views that nothing else reads."""
+    """Return operators with the sums, views and pools between them that nothing else reads."""
     found = set(inside)
     for node in reversed(links.graph.node):
-        if node.op_type in ("Add", *_VIEWS) and not links.outputs & {*node.output}:
+        before = links.writer.get(node.input[0]) if node.op_type in _POOLS else None
+        between = node.op_type in ("Add", *_VIEWS) or (before and before.name in found)
+        if between and not links.outputs & {*node.output}:
             readers = [each for name in node.output for each in links.readers.get(name, [])]
             if readers and all(each.name in found for each in readers):
                 found.add(node.name)
@@ -76,6 +80,36 @@ def _magnitude(root: onnx.NodeProto, links: Links) -> set[str]:
         else:
             return set()
     return found if squares > 1 else set()
+
+
+def _softmax(division: onnx.NodeProto, links: Links) -> set[str]:
+    """Return a softmax that is written as powers over their sum."""
+    power = links.writer.get(division.input[0])
+    below = _chain(division.input[1], links, MOVING)
+    total = links.writer.get(below[-1].input[0] if below else division.input[1])
+    if power is None or total is None or total.op_type != "ReduceSum":
+        return set()
+    if power.op_type != "Exp" or total.input[0] != power.output[0]:
+        return set()
+    found = {division.name, power.name, total.name, *(each.name for each in below)}
+    difference = links.writer.get(power.input[0])
+    if difference is None or difference.op_type != "Sub":
+        return found
+    above = _chain(difference.input[1], links, {"Max", "ReduceMax", *MOVING})
+    if any(each.op_type == "ReduceMax" for each in above):
+        found |= {difference.name, *(each.name for each in above)}
+    return found
+
+
+def _chain(name: str, links: Links, kinds: Collection[str]) -> list[onnx.NodeProto]:
+    """Return operators of some kinds that lead to a tensor, the last first."""
+    found: list[onnx.NodeProto] = []
+    while (node := links.writer.get(name)) is not None and node.op_type in kinds:
+        found.append(node)
+        if node.op_type == "ReduceMax":
+            break
+        name = next((x for x in node.input if x not in links.constants), "")
+    return found
 
 
 def _is_square(node: onnx.NodeProto, links: Links) -> bool:

@@ -12,7 +12,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
-from tpulite.quant.floats.graph import MOVING, Links
+from tpulite.quant.floats.axes import Axes
+from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.ranges import Range
 
@@ -27,8 +28,14 @@ _SHARES = (0.25, 0.5, 0.75, 1.0)
 _GAIN = 0.7
 """Share of the noise that factors may leave; with more they are not worth an operator."""
 
-_MOST_ROOM, _ROOM = 0.5, 8
-"""Room beyond the ends of channels, which other samples pass the more the fewer rows were seen."""
+_ENOUGH = 128
+"""Rows from which the ends of a channel are known."""
+
+_HEADROOM = 2
+"""Factor that channels may be larger in other samples, as far as the largest channel allows it."""
+
+_ROOM = 4
+"""Room beyond the ends of channels, divided by the root of the rows that were seen."""
 
 _FLOOR = 2.0**-10
 """Least extent of a channel, as a share of the largest: less is no information."""
@@ -65,7 +72,18 @@ class _Seen:
     @property
     def room(self) -> float:
         """Return by how much ranges of channels should be longer than what was seen."""
-        return 1 + min(_MOST_ROOM, _ROOM / max(1, self.count) ** 0.5)
+        return 1 + _ROOM / max(1, self.count) ** 0.5
+
+
+@dataclass
+class _Source:
+    """A tensor that floats make and products read: the axis of channels, and its rank."""
+
+    axis: int
+    rank: int
+    even: bool = True
+    products: list[onnx.NodeProto] = field(default_factory=list)
+    passed: set[int] = field(default_factory=set)
 
 
 def scale_channels(
@@ -97,13 +115,14 @@ def scale_channels(
     added: list[onnx.NodeProto] = []
     ranges: dict[str, Range] = {}
     for name, node in results.items():
-        if name in seen:
+        if name in seen and seen[name].count >= _ENOUGH:
             added += _scale_result(model.graph, node, seen[name], links)
             ranges[node.output[0]] = (-seen[name].room, seen[name].room)
     links = Links(model.graph)
-    for name, products in sources.items():
-        if name in seen and (factors := _factors(seen[name], products, links)) is not None:
-            added.append(_scale_source(model.graph, name, products, factors, links))
+    for name, source in sources.items():
+        factors = _factors(seen[name], source.products, links) if name in seen else None
+        if factors is not None:
+            added.append(_scale_source(model.graph, name, source, factors, links))
     return Scaled(ranges, frozenset(node.name for node in added))
 
 
@@ -137,41 +156,41 @@ def _results(
     for node in graph.node:
         readers = links.readers.get(node.output[0], [])
         alone = node.output[0] not in links.outputs and all(x.name in inside for x in readers)
+        if any(x.op_type == "ReduceMax" for x in readers):
+            continue  # scores of a softmax, of which some are seldom large
         if readers and alone and node.name not in inside and _is_product(node, links):
             yield node
 
 
 def _sources(
     model: onnx.ModelProto, links: Links, inside: Collection[str]
-) -> Iterator[tuple[str, list[onnx.NodeProto]]]:
-    """Yield tensors that floats make, and the products that read them, perhaps as matrices."""
-    inferred = onnx.shape_inference.infer_shapes(model)
-    last = {
-        value.name: value.type.tensor_type.shape.dim[-1].dim_value
-        for value in inferred.graph.value_info
-        if value.type.tensor_type.shape.dim
-    }
+) -> Iterator[tuple[str, _Source]]:
+    """Yield tensors that floats make and only products read, perhaps after moves."""
+    axes = Axes(model, links)
+    found: dict[str, _Source] = {}
     for node in model.graph.node:
-        if node.name not in inside or len(node.output) != 1 or node.output[0] in links.outputs:
+        if not _is_product(node, links) or _groups(node) > 1:
             continue
-        products: list[onnx.NodeProto] = []
-        for reader in links.readers.get(node.output[0], []):
-            if reader.name in inside:
-                continue
-            end = reader
-            while end.op_type in MOVING and end.op_type != "Transpose":
-                after = links.only_reader(end.output[0])
-                if after is None or last.get(end.input[0]) != last.get(end.output[0]):
-                    break
-                end = after
-            first = end is reader or end.op_type != "Conv"
-            if not (first and _is_product(end, links) and _groups(end) == 1):
+        name, axis = node.input[0], axes.channels(node)
+        passed = {id(node)}
+        while axis is not None and (before := links.writer.get(name)) is not None:
+            if before.name in inside:
+                source = found.setdefault(name, _Source(axis, axes.rank(name)))
+                source.products.append(node)
+                source.passed |= passed
+                source.even &= source.axis == axis
                 break
-            products.append(end)
-        else:
-            kinds = {_axis(each) for each in products}
-            if len(kinds) == 1:
-                yield node.output[0], products
+            passed.add(id(before))
+            name, axis = before.input[0], axes.before(before, axis)
+    for name, source in found.items():
+        todo, alone = [name], source.even
+        while todo:
+            now = todo.pop()
+            readers = [x for x in links.readers.get(now, []) if x.name not in inside]
+            alone &= now not in links.outputs and all(id(x) in source.passed for x in readers)
+            todo += [x.output[0] for x in readers if x not in source.products]
+        if alone:
+            yield name, source
 
 
 def _groups(node: onnx.NodeProto) -> int:
@@ -183,10 +202,10 @@ def _observe(
     model: onnx.ModelProto,
     feeds: Sequence[Feed],
     axes: Mapping[str, int],
-    sources: Mapping[str, Sequence[onnx.NodeProto]],
+    sources: Mapping[str, _Source],
 ) -> dict[str, _Seen]:
     """Run a network for ends of channels, and for some rows of what products read."""
-    wanted = {**axes, **{name: _axis(products[0]) for name, products in sources.items()}}
+    wanted = {**axes, **{name: source.axis for name, source in sources.items()}}
     if not wanted:
         return {}
     wide = onnx.ModelProto()
@@ -220,7 +239,7 @@ def _scale_result(
     half, middle = (high - low) / 2, (high + low) / 2
     if not half.max(initial=0):
         return []
-    half = np.maximum(half, half.max() * _FLOOR)
+    half = np.clip(_HEADROOM * half, half.max() * _FLOOR, half.max())
     weight = links.constants[node.input[1]].astype(np.float64)
     across = _along(weight.ndim, _channels_out(node))
     _replace(graph, node.input[1], weight / half.reshape(across))
@@ -299,21 +318,18 @@ def _noise(rows: np.ndarray, weights: np.ndarray, factors: np.ndarray) -> float:
 def _scale_source(
     graph: onnx.GraphProto,
     name: str,
-    products: Sequence[onnx.NodeProto],
+    source: _Source,
     factors: np.ndarray,
     links: Links,
 ) -> onnx.NodeProto:
     """Divide what products read by factors, and multiply their weights."""
-    convolution = products[0].op_type == "Conv"
-    for each in products:
+    for each in source.products:
         weight = links.constants[each.input[1]].astype(np.float64)
-        axis = 1 if convolution or _transposed(each) else 0
+        axis = 1 if each.op_type == "Conv" or _transposed(each) else 0
         _replace(graph, each.input[1], weight * factors.reshape(_along(weight.ndim, axis)))
-    rank = links.constants[products[0].input[1]].ndim if convolution else 1
-    shape = _along(rank, 1 if convolution else 0)
+    shape = _along(source.rank, source.axis)
     made = _node(graph, "Mul", [name], (1 / factors).reshape(shape), f"{name}_smooth")
-    first = None
-    for product in products:
+    for product in source.products:
         end = product
         while end.input[0] != name:
             end = links.writer[end.input[0]]

@@ -1,6 +1,8 @@
 """Which activations stay in floats, because 8 bits of them lose too much of an output."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -12,13 +14,15 @@ from tpulite.quant.quality import OutputSums
 
 __all__ = ["Judge", "floats_of", "leave_floats"]
 
-_JUDGED, _WEIGHED = 32, 2
-"""Samples on which a file is judged, and on which each of its activations is."""
+_JUDGED, _SEARCHED, _WEIGHED = 32, 8, 2
+"""Samples on which a file is judged, on which roundings are tried, and on which each alone is."""
 
 _KEY = "tpulite.floats"
 """Entry of a file's metadata: activations that stayed in floats, one a line."""
 
 Outputs = Mapping[str, np.ndarray]
+
+_Sample = TypeVar("_Sample")
 
 
 class Judge:
@@ -36,6 +40,12 @@ class Judge:
         self.feeds = _spread(feeds, _JUDGED)
         run = _opened(model.SerializeToString())
         self._wanted = [run(feed) for feed in self.feeds]
+
+    def fewer(self, most: int) -> "Judge":
+        """Return a judge with at most so many of the samples."""
+        other = copy(self)
+        other.feeds, other._wanted = _spread(self.feeds, most), _spread(self._wanted, most)
+        return other
 
     def judge(self, found: Iterable[Outputs]) -> tuple[float, float]:
         """Return the least cosine and the least signal to noise of all outputs."""
@@ -71,6 +81,7 @@ def leave_floats(data: bytes, judge: Judge, least: float) -> bytes:
     switches = Switches(data)
     costs = switches.costs(_spread(judge.feeds, _WEIGHED))
     order = sorted(costs, key=lambda group: -costs[group])
+    judge = judge.fewer(_SEARCHED)
     few, many = 0, len(order)
     while few < many:
         middle = (few + many) // 2
@@ -104,7 +115,7 @@ def _marked(data: bytes, groups: Sequence[str]) -> bytes:
     return model.SerializeToString()
 
 
-def _spread(feeds: Sequence[Feed], most: int) -> list[Feed]:
+def _spread(feeds: Sequence[_Sample], most: int) -> list[_Sample]:
     """Return at most so many samples, evenly spread."""
     places = np.linspace(0, len(feeds) - 1, min(most, len(feeds)))
     return [feeds[int(place)] for place in places]

@@ -107,7 +107,8 @@ def quantize_prepared(
     least = 1 - (1 - settings.min_cosine) / _RESERVE
     if not settings.min_cosine or cosine >= least:
         return found
-    return leave_floats(written(method, keep=True), judge, least)
+    mixed = leave_floats(written(method, keep=True), judge, least)
+    return mixed if judge.of_file(mixed)[0] > cosine else found
 
 
 def _name_all(graph: onnx.GraphProto) -> None:

@@ -7,6 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
+from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Feed
 
 __all__ = ["Switches", "remove_roundings"]
@@ -114,4 +115,43 @@ def remove_roundings(data: bytes, groups: Sequence[str]) -> bytes:
     kept = [node for node in graph.node if id(node) not in gone]
     del graph.node[:]
     graph.node.extend(kept)
+    _restore_weights(graph)
     return model.SerializeToString()
+
+
+def _restore_weights(graph: onnx.GraphProto) -> None:
+    """Give products that read floats weights of floats: sessions would round what they read."""
+    links = Links(graph)
+    for node in graph.node:
+        reads = [links.writer.get(x) for x in node.input[:2]]
+        rounded = [x is not None and x.op_type == "DequantizeLinear" for x in reads]
+        if node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul") or rounded[0]:
+            continue
+        for index, name in enumerate(node.input):
+            dequantize = links.writer.get(name)
+            if dequantize is None or dequantize.op_type != "DequantizeLinear":
+                continue
+            if all(x in links.constants for x in dequantize.input):
+                values = _dequantized(dequantize, links)
+                node.input[index] = f"{name}_float"
+                if all(each.name != node.input[index] for each in graph.initializer):
+                    graph.initializer.append(numpy_helper.from_array(values, node.input[index]))
+    read = links.outputs | {name for node in graph.node for name in node.input}
+    kept = [
+        node for node in graph.node if node.op_type != "DequantizeLinear" or node.output[0] in read
+    ]
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+def _dequantized(node: onnx.NodeProto, links: Links) -> np.ndarray:
+    """Return the numbers of a constant."""
+    values, scale, *zero = (links.constants[x] for x in node.input)
+    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    shape = [1] * values.ndim
+    if scale.size > 1:
+        shape[flags.get("axis", 1)] = -1
+    whole = values.astype(np.int32)
+    if zero:
+        whole = whole - zero[0].astype(np.int32).reshape(shape if zero[0].size > 1 else ())
+    return (whole * scale.reshape(shape if scale.size > 1 else ())).astype(np.float32)

@@ -1,0 +1,79 @@
+"""Where the axis of channels lies before an operator that only moves numbers."""
+
+import onnx
+from onnx import helper
+
+from tpulite.quant.floats.graph import Links
+
+__all__ = ["Axes"]
+
+
+class Axes:
+    """Shapes of a network, and where its moves take an axis.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network.
+    links : Links
+        Its edges and constants.
+    """
+
+    def __init__(self, model: onnx.ModelProto, links: Links) -> None:
+        inferred = onnx.shape_inference.infer_shapes(model).graph
+        values = (*inferred.value_info, *inferred.input, *inferred.output)
+        self._links = links
+        self._shapes = {
+            value.name: [extent.dim_value for extent in value.type.tensor_type.shape.dim]
+            for value in values
+            if value.type.tensor_type.HasField("shape")
+        }
+
+    def rank(self, name: str) -> int:
+        """Return how many axes a tensor has; 0 if that is not known."""
+        return len(self._shapes.get(name, ()))
+
+    def channels(self, product: onnx.NodeProto) -> int | None:
+        """Return along which axis of its input a product adds; None if that is not known."""
+        rank = self.rank(product.input[0])
+        if not rank:
+            return None
+        return 1 if product.op_type == "Conv" else rank - 1
+
+    def before(self, node: onnx.NodeProto, axis: int) -> int | None:
+        """Return which axis of an operator's input becomes one of its result; None if none does."""
+        shape, made = (self._shapes.get(x) for x in (node.input[0], node.output[0]))
+        if not shape or not made or len(node.output) != 1:
+            return None
+        match node.op_type:
+            case "Identity":
+                return axis
+            case "Transpose":
+                return self._attribute(node, "perm", range(len(shape))[::-1])[axis]
+            case "Slice":
+                return axis if shape[axis] == made[axis] > 0 else None
+            case "Unsqueeze":
+                new = self._axes(node, len(made))
+                kept = [each for each in range(len(made)) if each not in new]
+                return kept.index(axis) if new and axis in kept else None
+            case "Squeeze":
+                gone = self._axes(node, len(shape))
+                kept = [each for each in range(len(shape)) if each not in gone]
+                return kept[axis] if gone else None
+            case "Reshape":
+                last = axis == len(made) - 1 and shape[-1] == made[-1] > 0
+                return len(shape) - 1 if last else None
+            case _:
+                return None
+
+    def _axes(self, node: onnx.NodeProto, rank: int) -> list[int]:
+        """Return the axes that an operator adds or takes away; none if they are not known."""
+        found = self._attribute(node, "axes", ())
+        if len(node.input) > 1 and node.input[1] in self._links.constants:
+            found = self._links.constants[node.input[1]].ravel().tolist()
+        return [int(each) % rank for each in found]
+
+    @staticmethod
+    def _attribute(node: onnx.NodeProto, name: str, default: object) -> list[int]:
+        values = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        return list(values.get(name, default))
