@@ -14,6 +14,7 @@ from tpulite.frontend.onnx.file import load_onnx
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.floats.blocks import inside_blocks
+from tpulite.quant.floats.padding import live_rows, padding_input
 from tpulite.quant.place import place
 from tpulite.quant.quality_onnx import measure_quality
 from tpulite_testing.files.onnx_builder import OnnxBuilder
@@ -217,6 +218,21 @@ def test_a_softmax_written_as_powers_is_a_block():
         node.name = f"{node.op_type}{index}"
     inside = inside_blocks(model.graph)
     assert inside == {node.name for node in model.graph.node} - {"MatMul0"}
+
+
+@pytest.mark.parametrize("kind", ["multiplied", "chosen", "both"])
+def test_rows_of_padding_are_not_judged(kind):
+    data = encoder(MASKS[kind](-1e9))
+    graph = onnx.load_from_string(data).graph
+    assert padding_input(graph) == "mask"
+    value, feed = draw(1, TOKENS, WIDTH), samples(data)[1]
+    assert np.array_equal(live_rows(value, feed, "mask"), value[0, :7])
+    assert live_rows(value[0], feed, "mask").shape == (TOKENS, WIDTH)
+    assert live_rows(value[:, :5], feed, "mask").shape == (1, 5, WIDTH)
+
+
+def test_a_causal_mask_is_no_padding():
+    assert padding_input(onnx.load_from_string(encoder(MASKS["causal"](-1e9))).graph) is None
 
 
 def test_a_tanh_alone_is_no_block():

@@ -9,6 +9,7 @@ import onnx
 
 from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.floats.observe import Feed
+from tpulite.quant.floats.padding import live_rows, padding_input
 from tpulite.quant.floats.switches import Switches, remove_roundings
 from tpulite.quant.quality import OutputSums
 
@@ -38,6 +39,7 @@ class Judge:
 
     def __init__(self, model: onnx.ModelProto, feeds: Sequence[Feed]) -> None:
         self.feeds = _spread(feeds, _JUDGED)
+        self._mask = padding_input(model.graph)
         run = _opened(model.SerializeToString())
         self._wanted = [run(feed) for feed in self.feeds]
 
@@ -50,9 +52,10 @@ class Judge:
     def judge(self, found: Iterable[Outputs]) -> tuple[float, float]:
         """Return the least cosine and the least signal to noise of all outputs."""
         sums = {name: OutputSums() for name in self._wanted[0]}
-        for wanted, other in zip(self._wanted, found, strict=True):
+        for feed, wanted, other in zip(self.feeds, self._wanted, found, strict=True):
             for name, each in sums.items():
-                each.add(wanted[name], other[name], classes=False)
+                real, value = (live_rows(x[name], feed, self._mask) for x in (wanted, other))
+                each.add(real, value, classes=False)
         results = [each.result(name) for name, each in sums.items()]
         return min(x.cosine for x in results), min(x.decibels for x in results)
 

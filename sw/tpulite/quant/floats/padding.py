@@ -1,0 +1,53 @@
+"""Rows of outputs that belong to padding: nothing reads them, and no error in them matters."""
+
+import numpy as np
+import onnx
+
+from tpulite.quant.floats.graph import MOVING, Links
+from tpulite.quant.floats.observe import Feed
+
+__all__ = ["live_rows", "padding_input"]
+
+_PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
+_MASKED = 2
+"""Axes of a mask: samples and tokens."""
+
+
+def padding_input(graph: onnx.GraphProto) -> str | None:
+    """Return the input that says which tokens are padding: masks before softmax depend on it."""
+    links = Links(graph)
+    inputs = {
+        value.name
+        for value in graph.input
+        if len(value.type.tensor_type.shape.dim) == _MASKED
+        and value.type.tensor_type.elem_type != onnx.TensorProto.FLOAT
+    }
+    found: set[str] = set()
+    for softmax in (node for node in graph.node if node.op_type == "Softmax"):
+        node = links.writer.get(softmax.input[0])
+        while node is not None and node.op_type in MOVING:
+            node = links.writer.get(node.input[0])
+        for name in node.input if node is not None and node.op_type in ("Add", "Where") else ():
+            read, products = _sources(name, links)
+            found |= set() if products else inputs & read
+    return found.pop() if len(found) == 1 else None
+
+
+def _sources(name: str, links: Links) -> tuple[set[str], bool]:
+    """Return on whose numbers a tensor depends, and whether products are among them."""
+    read, todo, products = {name}, [name], False
+    while todo:
+        node = links.writer.get(todo.pop())
+        if node is not None and node.op_type not in ("Shape", "Size"):
+            products |= node.op_type in _PRODUCTS
+            todo += [x for x in node.input if x not in read]
+            read |= {*node.input}
+    return read, products
+
+
+def live_rows(value: np.ndarray, feed: Feed, mask: str | None) -> np.ndarray:
+    """Return an output without the rows of padding, if it has a row for each token."""
+    kept = None if mask is None else np.asarray(feed[mask])
+    if kept is None or value.ndim <= _MASKED or value.shape[:_MASKED] != kept.shape:
+        return value
+    return value[kept != 0] if kept.any() else value
