@@ -47,13 +47,18 @@ def test_outputs_may_be_read_again(config):
     check_shapes(graph, config, 3)
 
 
-@pytest.mark.parametrize(("rows", "stride"), [(1024, 1), (64, 1), (256, 2)])
+@pytest.mark.parametrize(
+    ("rows", "kernel", "stride"), [(1024, 3, 1), (64, 3, 1), (256, 3, 2), (256, 6, 2)]
+)
 @pytest.mark.parametrize("across", [False, True])
-def test_depthwise_layers_between_few_and_many_outputs(rows, stride, across):
-    """With N = 16, outputs 5 and 6 of stride 1, and 3 of stride 2, have no tile of their own."""
+def test_depthwise_layers_between_few_and_many_outputs(rows, kernel, stride, across):
+    """With N = 16, outputs 5 and 6 of stride 1, and 3 of stride 2, have no tile of their own.
+
+    Every second tap of a 6x6 kernel with a stride of 2 is a 3x3 kernel with a stride of 1.
+    """
     config = Config(ub_rows=1024, acc_rows=rows)
     net, rng = Builder(np.random.default_rng(6), (16, 16, 20)), np.random.default_rng(7)
-    graph = net.graph(net.conv(net.depthwise("x", 3, stride), 16, 1))
+    graph = net.graph(net.conv(net.depthwise("x", kernel, stride), 16, 1))
     program = compile_range(graph, ShapeRange((1, 2), (3, 70), (3, 70)), config)
     widths = set()
     for extent in (*range(3, 15), 32, 33, 38, 66):
@@ -66,7 +71,7 @@ def test_depthwise_layers_between_few_and_many_outputs(rows, stride, across):
         np.testing.assert_array_equal(found, due)
         streams = [c for c in bound.commands if c.opcode == Opcode.CONV and c["depthwise"]]
         widths |= {c["columns" if c["inner"] == Axis.X else "rows"] for c in streams}
-    few, many = (4, 7) if stride == 1 else (2, 4)
+    few, many = (2, 4) if (kernel, stride) == (3, 2) else (4, 7)
     assert min(widths) <= few < many <= max(widths)
     assert not widths & set(range(few + 1, many))
 

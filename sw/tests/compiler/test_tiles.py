@@ -28,17 +28,17 @@ from tpulite_testing.oracles.plain_layers import (
 CONFIGS = {"16": Config(), "4": Config(array_size=4, ub_rows=4096, acc_rows=64)}
 
 
-def depthwise(rng, stride: int, channels: int) -> Depthwise:
+def depthwise(rng, stride: int, channels: int, kernel: int = 3) -> Depthwise:
     return Depthwise(
         name="depthwise",
         inputs=("x",),
         output="y",
-        weight=rng.integers(-128, 128, (3, 3, channels)).astype(np.int8),
+        weight=rng.integers(-128, 128, (kernel, kernel, channels)).astype(np.int8),
         requantization=random_requantization(rng, channels, 30_000),
         input_zero_point=int(rng.integers(-128, 128)),
         weight_zero_point=int(rng.integers(-128, 128)),
         stride=(stride, stride),
-        padding=(1, 1, 1, 1),
+        padding=(kernel // 2,) * 4,
     )
 
 
@@ -58,9 +58,12 @@ def cycles(layer: Layer, size: tuple[int, int], out: tuple[int, int]) -> int:
     [
         (depthwise(np.random.default_rng(1), 2, 64), (64, 48), (32, 24), 15_100),
         (depthwise(np.random.default_rng(1), 1, 64), (17, 31), (17, 31), 3_800),
+        (depthwise(np.random.default_rng(1), 1, 64), (32, 24), (32, 24), 4_800),
+        (depthwise(np.random.default_rng(1), 2, 64, 5), (28, 28), (14, 14), 5_400),
+        (depthwise(np.random.default_rng(1), 1, 64, 5), (7, 7), (7, 7), 1_400),
         (pooling(2), (14, 14), (7, 7), 3_900),
     ],
-    ids=["depthwise stride 2", "depthwise stride 1", "pool"],
+    ids=["depthwise stride 2", "depthwise stride 1", "rows", "5x5 stride 2", "7x7", "pool"],
 )
 def test_layers_alone_are_as_fast_as_their_tiles(layer, size, out, most):
     assert cycles(layer, size, out) <= most
@@ -82,7 +85,8 @@ def drawn(rng, family: str) -> tuple[Layer, int, int, Callable[..., np.ndarray]]
     """Return a layer, its channels before and behind, and its oracle."""
     channels = int(rng.choice([5, 16, 33]))
     if family.startswith("depthwise"):
-        layer = depthwise(rng, int(family[-1]), channels)
+        stride, kernel = map(int, family.split()[1:])
+        layer = depthwise(rng, stride, channels, kernel)
         return layer, channels, channels, partial(plain_conv, depthwise=True)
     if family.startswith("conv"):
         return convolution(rng, int(family[-1]), channels), channels, 21, plain_conv
@@ -92,7 +96,11 @@ def drawn(rng, family: str) -> tuple[Layer, int, int, Callable[..., np.ndarray]]
 
 @pytest.mark.parametrize(("name", "batch"), [("16", 1), ("4", 2)])
 @pytest.mark.parametrize(
-    "family", ["depthwise 1", "depthwise 2", "max 2", "average 3", "conv 1", "conv 3"]
+    "family",
+    [
+        *("depthwise 1 3", "depthwise 2 3", "depthwise 1 5", "depthwise 2 5"),
+        *("max 2", "average 3", "conv 1", "conv 3"),
+    ],
 )
 def test_every_strategy_of_tiles_is_exact(name, batch, family, monkeypatch):
     """Each is forced, whatever it costs; the oracle is a loop over the definition."""

@@ -118,7 +118,24 @@ def drawn():
         with suppress(ValueError):  # the buffer is too small
             programs[name] = compile_range(graph, shapes, config), case
     programs["depthwise_paired"] = paired_depthwise(rng)
+    programs["depthwise_phases"] = depthwise_in_phases(rng)
     return programs
+
+
+def depthwise_in_phases(rng):
+    """Return a program whose CONVs multiply every second tap of a kernel, and its layer."""
+    layer = Depthwise(
+        name="layer",
+        inputs=("x",),
+        output="y",
+        weight=int8(rng, 6, 6, 20),
+        requantization=requantization(rng, 20, 100),
+        stride=(2, 2),
+        padding=(2, 1, 3, 0),
+    )
+    case = Case(layer, 20, 20, (6, 7))
+    shapes = ShapeRange((1, 2), (6, 40), (7, 44))
+    return compile_range(case.graph(40, 44), shapes, Config(ub_rows=2048)), case
 
 
 def paired_depthwise(rng):

@@ -68,7 +68,7 @@ def _strategies(state: State, index: int) -> list[TilePlan]:
         rows = state.config.ub_rows
     source, target = (placement.stores[name].part() for name in (layer.inputs[0], layer.output))
     tiled = TiledLayer.of(layers, index, (source, target), state.pool)
-    return [] if tiled is None else tiled.plans(rows, chained=False)
+    return [] if tiled is None else tiled.plans(rows)
 
 
 def _waiting(state: State) -> list[tuple[int, int]]:

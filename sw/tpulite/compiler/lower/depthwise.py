@@ -127,8 +127,8 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
             fields, place = read_window(view, y, x, region, place_block)
             fields |= common | {
                 "depthwise": 1,
-                "stride_y": self._plan.step[0],  # in steps of the dilation
-                "stride_x": self._plan.step[1],
+                "stride_y": self._plan.step[0] // taps[0].step,  # in steps of the dilation
+                "stride_x": self._plan.step[1] // taps[1].step,
                 "accumulate": int(number > 0),
                 "drain": Drain.KEEP,
             }
@@ -183,8 +183,8 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         size = self._config.array_size
         i, o = (1, 0) if plan.inner == Axis.X else (0, 1)
         kernel = len(taps[o]), len(taps[i])
-        dilation = (self._plan.y, self._plan.x)[i].dilation
-        axis = len(region[i]), self._plan.step[i], dilation
+        step, dilation = taps[i].step, (self._plan.y, self._plan.x)[i].dilation
+        axis = len(region[i]), self._plan.step[i] // step, dilation * step
         way = interleave(plan.inner, *axis, kernel, self._config)
         rows = tuple(way.row(*tap) for tap in product(*map(range, kernel)))
         part = plan.inner, rows, taps

@@ -115,9 +115,11 @@ class TiledLayer:
         if not stored and (target.skewed or target.stored or target.vector_rows > 1):
             return None
         extents, config = (source.height, source.width), source.config
+        outputs = target.height, target.width
         try:
             operator = pool.packed(
-                ("tiles", index, extents, config), lambda: _operator(layer, extents, config)
+                ("tiles", index, extents, config),
+                lambda: _operator(layer, extents, outputs, config),
             )
         except ValueError:  # the strips of a plan are more general
             return None
@@ -128,19 +130,20 @@ class TiledLayer:
         """The machine."""
         return self.source.config
 
-    def plans(self, rows: int, *, chained: bool) -> list[TilePlan]:
-        """Return all ways to cut the layer, the cheapest first.
+    def plans(self, rows: int) -> list[TilePlan]:
+        """Return all ways to cut the layer, the cheapest first; of equal tiles the first name.
 
         Parameters
         ----------
         rows : int
             Rows of the buffer that tiles may take.
-        chained : bool
-            Whether other layers wait for the output, row after row.
         """
-        room = Room(rows, (self.sourced,), self.stored, chained)
-        found = sorted(self._strategies(room), key=lambda x: cost(x.cycles, x.traffic))
-        return [TilePlan(each.name, room, int(each.cycles)) for each in found]
+        room = Room(rows, (self.sourced,), self.stored)
+        found: dict[tuple[object, ...], Strategy] = {}
+        for each in self._strategies(room):
+            found.setdefault((each.cycles, each.traffic, *each.sizes.items()), each)
+        ordered = sorted(found.values(), key=lambda x: cost(x.cycles, x.traffic))
+        return [TilePlan(each.name, room, int(each.cycles)) for each in ordered]
 
     def ops(self, plan: TilePlan) -> Iterator[Op]:
         """Yield the commands of a plan in an order in which they could run one after the other."""
@@ -248,10 +251,15 @@ def _rows(batch: Batch, columns: Mapping[str, int | np.ndarray]) -> Iterator[dic
         yield {name: column[i] for name, column in zip(columns, values, strict=True)}
 
 
-def _operator(layer: Depthwise | Pool | Conv, extents: tuple[int, int], config: Config) -> Operator:
+def _operator(
+    layer: Depthwise | Pool | Conv,
+    extents: tuple[int, int],
+    outputs: tuple[int, int],
+    config: Config,
+) -> Operator:
     match layer:
         case Depthwise():
-            return DepthwiseFilter(layer, config)
+            return DepthwiseFilter(layer, config, outputs)
         case Pool():
             return Pooling(layer, config)
     (height, width), one = extents, (1, 1)

@@ -36,6 +36,8 @@ class DepthwiseFilter(Operator):
         The layer.
     config : Config
         The machine.
+    outputs : tuple of int, optional
+        Outputs along height and width, if they are known.
 
     Attributes
     ----------
@@ -48,7 +50,9 @@ class DepthwiseFilter(Operator):
         If the machine cannot express the layer, or lacks its rounding.
     """
 
-    def __init__(self, layer: Depthwise, config: Config) -> None:
+    def __init__(
+        self, layer: Depthwise, config: Config, outputs: tuple[int, int] | None = None
+    ) -> None:
         kh, kw, channels = layer.weight.shape
         for what, value, limit in (
             ("padding", max(layer.padding), LARGEST_PAD),
@@ -59,7 +63,7 @@ class DepthwiseFilter(Operator):
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
         self._layer, self._config = layer, config
         self._axes = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
-        weights = pack_depthwise(layer, config)
+        weights = pack_depthwise(layer, config, outputs)
         self.constants = weights.data
         blocks = -(-channels // config.array_size)
         self.facts = FilterFacts(config, *self._axes, blocks, weights)

@@ -11,7 +11,8 @@ from tpulite.compiler.operators.depthwise_table import FilterWork, filter_number
 from tpulite.compiler.operators.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.operators.transfer import DramTensor, load_constants
 from tpulite.compiler.operators.words import Batch, Origin, commands
-from tpulite.compiler.plan.depthwise_pattern import Taps, even_parts
+from tpulite.compiler.plan.depthwise_pattern import Taps
+from tpulite.compiler.plan.depthwise_plan import even_parts
 from tpulite.compiler.plan.segments import Indices, Segments, Table, cut_parts
 
 __all__ = ["depthwise_steps"]
@@ -193,15 +194,19 @@ class _Commands:
         y, x, out_width = mine.axis("y"), mine.axis("x"), mine["out_width"]
         image, row = np.divmod(self._r_row[region], mine["out_height"])
         rows, columns = self._r_rows[region], self._r_columns[region]
-        pad_top, height, down = clip_image(y, row, rows, (taps.row, taps.rows), mine["height"])
-        column, across = self._r_column[region], (taps.column, taps.columns)
+        step = mine["step"]
+        reach_y, reach_x = ((count - 1) * step + 1 for count in (taps.rows, taps.columns))
+        pad_top, height, down = clip_image(y, row, rows, (taps.row, reach_y), mine["height"])
+        column, across = self._r_column[region], (taps.column, reach_x)
         pad_left, width, right = clip_image(x, column, columns, across, mine["width"])
         down = down + image * mine["height"] - slabs.top[slab] * mine["sourced"]
         out = (self._r_row[region] - slabs.begin[slab] * mine["stored"]) * out_width + column
         final = self._kernel_part == mine["kernel_parts"] - self._at_once
         values: dict[str, Number] = {
-            "stride_y": y.stride,
-            "stride_x": x.stride,
+            "stride_y": y.stride // step,
+            "stride_x": x.stride // step,
+            "dilation_y": step,
+            "dilation_x": step,
             "rows": rows,
             "columns": columns,
             "act_row": self._in_row[tile] + np.maximum(down, 0) * mine["pitch"] + right,
@@ -219,7 +224,7 @@ class _Commands:
         }
         if not self._at_once:  # the last command multiplies anything by zero
             for name, value in values.items():
-                one = name in ("stride_y", "stride_x", "height", "width") or "kernel" in name
+                one = name in ("height", "width") or name.startswith(("stride", "dil", "kernel"))
                 zero = name in ("pad_top", "pad_left", "depthwise")
                 if one or zero:
                     values[name] = np.where(final, int(one), value)
@@ -240,8 +245,6 @@ class _Commands:
             **values,
             pad=0,
             weight_zero_point=0,
-            dilation_y=1,
-            dilation_x=1,
             record_form=mine["form"],
             inner=mine["inner"],
             blocks=1,

@@ -57,6 +57,7 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
         "numbers": pattern.numbers,
         "constants": pattern.offset,
         "kernel_parts": len(pattern.taps),
+        "step": pattern.step,
         "number_rows": pattern.tile_rows(facts.config.array_size),
         "block_rows": facts.block_rows(pattern),
         "records": weights.record_rows,

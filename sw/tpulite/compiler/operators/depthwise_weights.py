@@ -10,25 +10,26 @@ from tpulite.arch.isa import Axis
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL
 from tpulite.compiler.place.weights import filter_tiles, layer_records
 from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern, Taps
-from tpulite.compiler.plan.depthwise_plan import (
-    delayed_ways,
-    large_depthwise_plan,
-    plain_outputs,
-)
+from tpulite.compiler.plan.depthwise_plan import delayed_ways, large_depthwise_plan
 from tpulite.graph.layers import Depthwise
 
 __all__ = ["pack_depthwise"]
 
 
-def pack_depthwise(layer: Depthwise, config: Config) -> DepthwiseWeights:
-    """Pack weights and records of all channel blocks."""
+def pack_depthwise(
+    layer: Depthwise, config: Config, outputs: tuple[int, int] | None = None
+) -> DepthwiseWeights:
+    """Pack weights and records of all channel blocks.
+
+    Patterns are those of a large activation, or of one whose outputs along y and x are known.
+    """
     size, (form, records) = config.array_size, layer_records(layer, config)
     assert form is not None
     parts = [b"".join(block.tobytes() for block in records)]
     offset = len(parts[0])
     patterns = []
     for inner in (Axis.Y, Axis.X):
-        pattern = _pattern(layer, inner, offset, config)
+        pattern = _pattern(layer, inner, offset, config, outputs)
         parts.append(_tiles(layer, pattern, config))
         offset += len(parts[-1])
         patterns.append(pattern)
@@ -37,30 +38,40 @@ def pack_depthwise(layer: Depthwise, config: Config) -> DepthwiseWeights:
     return DepthwiseWeights(b"".join(parts), form, rows, tuple(patterns), offset)
 
 
-def _pattern(layer: Depthwise, inner: Axis, offset: int, config: Config) -> Pattern:
-    """Return the pattern that streams the fewest vectors for each output of a large activation."""
+def _pattern(
+    layer: Depthwise,
+    inner: Axis,
+    offset: int,
+    config: Config,
+    outputs: tuple[int, int] | None,
+) -> Pattern:
+    """Return the pattern that streams the fewest vectors."""
     # Taps of a part are adjacent; those of a dilated kernel are parts of their own.
     longest = tuple(1 if dilation > 1 else LARGEST_KERNEL for dilation in layer.dilation)
-    best = large_depthwise_plan(layer.weight.shape[:2], layer.stride, inner, config, longest)
+    kernel, stride = layer.weight.shape[:2], layer.stride
+    best = large_depthwise_plan(kernel, stride, inner, config, longest, outputs)
     taps = np.array([(y.start, len(y), x.start, len(x)) for y, x in product(*best.kernel)])
-    kernel, stride = layer.weight.shape[:2], layer.stride[1 if inner == Axis.X else 0]
     few, many, pairs = best.outputs, best.outputs + 1, False
+    along = stride[1 if inner == Axis.X else 0]
     for way in delayed_ways(kernel, inner, stride, 1, longest, config):
-        if best.outputs in way.outputs and len(taps) == 1:
-            few, many = plain_outputs(kernel, stride, config), way.outputs[0]
-            pairs = interleave(inner, many, stride, 1, kernel, config).pairs
+        if best.outputs in way.outputs and best.kernel == way.kernel:
+            few, many = way.plain_outputs(along, inner, config), way.outputs[0]
+            pairs = interleave(inner, many, along, 1, kernel, config).pairs
     return Pattern(best, Taps(*taps.T), offset, few, many, pairs)
 
 
 def _tiles(layer: Depthwise, pattern: Pattern, config: Config) -> bytes:
     """Return the tiles [block, number of outputs, part, row, channel] of a pattern."""
-    stride = layer.stride[1 if pattern.inner == Axis.X else 0]
+    step = pattern.step
+    stride = layer.stride[1 if pattern.inner == Axis.X else 0] // step
     tiles = []
     for number in range(pattern.numbers):
         outputs = pattern.many if number == pattern.few else number + 1
-        for row, rows, column, columns in pattern.taps.table.T.tolist():
-            kernel = (columns, rows) if pattern.inner == Axis.Y else (rows, columns)
-            way = interleave(pattern.inner, outputs, stride, 1, kernel, config)
-            taps = range(row, row + rows), range(column, column + columns)
-            tiles.append(filter_tiles(layer, taps, pattern.inner, way, config.array_size))
+        for rows, columns in product(*pattern.plan.kernel):
+            outer, inner = (columns, rows) if pattern.inner == Axis.Y else (rows, columns)
+            kernel = len(outer), len(inner)
+            way = interleave(pattern.inner, outputs, stride, step, kernel, config)
+            tiles.append(
+                filter_tiles(layer, (rows, columns), pattern.inner, way, config.array_size)
+            )
     return np.stack(tiles, axis=1).tobytes()

@@ -77,7 +77,7 @@ def filter_tiles(
     layer : Depthwise
         The layer.
     taps : tuple of range
-        Rows and columns of its kernel.
+        Rows and columns of its kernel, perhaps every second one.
     inner : Axis
         The axis along which a command computes its outputs.
     way : Interleave
@@ -90,7 +90,7 @@ def filter_tiles(
     ndarray of int8, [channel blocks, size, size]
         Each column filters a channel.
     """
-    weight = layer.weight[taps[0].start : taps[0].stop, taps[1].start : taps[1].stop]
+    weight = layer.weight[tuple(slice(each.start, each.stop, each.step) for each in taps)]
     if inner == Axis.Y:
         weight = weight.transpose(1, 0, 2)
     outer_taps, inner_taps, channels = weight.shape

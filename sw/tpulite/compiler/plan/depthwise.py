@@ -15,7 +15,10 @@ from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 
-__all__ = ["FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
+__all__ = ["FINENESS", "FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
+
+FINENESS = ("", " half", " quarter", " eighth", " sixteenth")
+"""Parts of the rows that tiles may fill, each half of the one before."""
 
 _SIZE = CONV.limit("width")
 
@@ -74,8 +77,9 @@ def depthwise_strategies(
     """Return all ways to cut up a batch of images.
 
     A tile is a slab of output rows of one channel block. The weights of all blocks stay
-    (``resident``), or pass by, again for each slab (``streamed``). ``paired``: two tiles at a time,
-    and ``lone``: one, for shapes for which nothing else is feasible.
+    (``resident``), or pass by, again for each slab (``streamed``); tiles fill the rows, or a part
+    of them, because smaller ones overlap more. ``paired``: two tiles at a time, and ``lone``: one,
+    for shapes for which nothing else is feasible.
     """
     batch, _, width = extents
     config, rows = facts.config, filter_rows(facts, extents, room)
@@ -86,12 +90,16 @@ def depthwise_strategies(
     strategies = []
     for number, pattern in enumerate(facts.weights.patterns):
         each = facts.block_rows(pattern)
-        for kind, slots, weights in (
-            ("resident", 3, facts.blocks * each),
-            ("streamed", 3, 3 * each),
-            ("paired", 2, 2 * each),
-            ("lone", 1, each),
-        ):
+        kinds = [
+            (f"{kind}{fineness}", slots, weights, share)
+            for share, fineness in enumerate(FINENESS)
+            for kind, slots, weights in (
+                ("resident", 3, facts.blocks * each),
+                ("streamed", 3, 3 * each),
+            )
+        ]
+        kinds += [("paired", 2, 2 * each, 0), ("lone", 1, each, 0)]
+        for kind, slots, weights, share in kinds:
             tried = unmet(strategies) if slots < 3 else True
             if tried is False:
                 break
@@ -102,7 +110,7 @@ def depthwise_strategies(
                 rows,
                 in_cost=sourced * slots * pitch,
                 out_cost=stored * slots * columns,
-                room=room.rows - weights - zeros,
+                room=(room.rows >> share) - weights - zeros,
                 limit=rows.out_height * batch,
                 wanted=wanted,
             ):
@@ -112,7 +120,9 @@ def depthwise_strategies(
                 tiles = sizes["slabs"] * facts.blocks
                 load = in_slot * beats + sourced * TRANSFER_OVERHEAD
                 store = out_slot * beats + stored * TRANSFER_OVERHEAD
-                passing = each if kind != "resident" else ceil_div(each, sizes["slabs"])
+                passing = each
+                if kind.startswith("resident"):
+                    passing = ceil_div(each, sizes["slabs"])
                 compute = _array_cycles(facts, pattern, rows, columns, sizes)
                 compute = compute // sizes["slabs"]
                 cycles = ring_cycles(load + passing * beats, compute, store, tiles, slots)
@@ -127,7 +137,7 @@ def depthwise_strategies(
                             **sizes,
                             "pattern": number,
                             "slots": slots,
-                            "weight_slots": facts.blocks if kind == "resident" else slots,
+                            "weight_slots": facts.blocks if kind.startswith("resident") else slots,
                             "in_slot": in_slot,
                             "out_slot": out_slot,
                             "tile_rows": slots * (in_slot + out_slot) + weights + zeros,
@@ -151,17 +161,17 @@ def _array_cycles(
     if pattern.inner == Axis.Y:
         beside = ceil_div(columns, accumulators)
         lines = most(accumulators // ceil_div(columns, beside), 1)
-        down = ceil_div(slab, pattern.parts(slab, lines))
+        down = pattern.parts(slab, lines)
     else:
         beside = pattern.parts(columns, accumulators)
         lines = most(accumulators // ceil_div(columns, beside), 1)
-        down = least(slab, lines)
-    parts = most(ceil_div(total, down), most(sizes["slabs"], rows.batch)), beside
+        down = ceil_div(slab, lines)
+    parts = least(down * most(sizes["slabs"], rows.batch), total), beside
     # Pairs are positions of stride 1, under kernels of two.
     pairs = both(pattern.pairs, columns // beside >= pattern.many)
     windows = (
-        (facts.y.stride, facts.y.kernel),
-        (pick(pairs, 1, facts.x.stride), pick(pairs, PAIR, facts.x.kernel)),
+        (facts.y.stride // pattern.step, facts.y.kernel),
+        (pick(pairs, 1, facts.x.stride // pattern.step), pick(pairs, PAIR, facts.x.kernel)),
     )
     slots = 1
     for (stride, kernel), extent, count, kernel_parts in zip(

@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from tpulite.arch.isa import Axis, RecordForm
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, pick
-from tpulite.compiler.plan.depthwise_plan import DepthwisePlan
+from tpulite.compiler.geometry.closed_forms import Number, least
+from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, even_parts
 
-__all__ = ["DepthwiseWeights", "Pattern", "Taps", "even_parts"]
+__all__ = ["DepthwiseWeights", "Pattern", "Taps"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Taps:
     Parameters
     ----------
     row, rows, column, columns : array of int
-        Kernel rows and columns: the first one, and how many.
+        Kernel rows and columns: the first one, and how many. They are a step apart.
     """
 
     row: np.ndarray
@@ -69,6 +69,11 @@ class Pattern:
     def inner(self) -> Axis:
         """The axis along which they are."""
         return self.plan.inner
+
+    @property
+    def step(self) -> int:
+        """Positions from a tap of a part to the next."""
+        return self.plan.kernel[0][0].step
 
     @property
     def most(self) -> int:
@@ -121,21 +126,3 @@ class DepthwiseWeights:
     record_rows: int
     patterns: tuple[Pattern, ...]
     zeros: int
-
-
-def even_parts(outputs: Number, limit: Number, few: Number, many: Number) -> Number:
-    """Return the fewest nearly equal parts of at most ``few`` outputs each, or at least ``many``.
-
-    Parameters
-    ----------
-    outputs, limit, few, many : int or array of int
-        All of them; the most that a part may have, however many that are; and see above.
-
-    Examples
-    --------
-    >>> [even_parts(outputs, 32, 4, 7) for outputs in (4, 5, 7, 32, 33)]
-    [1, 2, 1, 1, 2]
-    """
-    parts = ceil_div(outputs, limit)
-    between = (outputs // parts < many) & (ceil_div(outputs, parts) > few)
-    return pick(between, ceil_div(outputs, few), parts)

@@ -18,17 +18,18 @@ from tpulite.arch.interleave import (
 from tpulite.arch.isa import Axis
 from tpulite.arch.timing import turnaround
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
-from tpulite.compiler.geometry.closed_forms import ceil_div
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, pick
 from tpulite.compiler.geometry.cut import split
 
 __all__ = [
+    "PHASES",
     "DepthwisePlan",
     "DepthwiseSpace",
     "Way",
     "delayed_ways",
     "depthwise_plan",
+    "even_parts",
     "large_depthwise_plan",
-    "plain_outputs",
 ]
 
 
@@ -43,7 +44,8 @@ class DepthwisePlan:
     outputs : int
         Outputs along that axis of one command.
     kernel : tuple of tuple of range
-        Parts of the kernel along y and along x; each pair is a pass.
+        Parts of the kernel along y and along x; each pair is a pass. A part of every second tap
+        has a stride of half as many positions, which are twice as far apart.
     cycles : int
         Cycles of all passes over one channel block.
     """
@@ -68,6 +70,13 @@ class Way(NamedTuple):
     outputs: range
     kernel: tuple[tuple[range, ...], tuple[range, ...]]
 
+    def plain_outputs(self, stride: int, inner: Axis, config: Config) -> int:
+        """Return the most outputs along the inner axis of its first pass, without delay lines."""
+        i, o = (1, 0) if inner == Axis.X else (0, 1)
+        along = self.kernel[i][0]
+        size = len(along), len(self.kernel[o][0])
+        return _most_outputs(*size, stride // along.step, config.array_size)
+
 
 @dataclass(frozen=True)
 class DepthwiseSpace:
@@ -90,6 +99,9 @@ class DepthwiseSpace:
 
 
 _FREE = DepthwiseSpace()
+
+PHASES = 2
+"""Every second tap of a kernel with a stride of 2 is one with a stride of 1."""
 
 
 @lru_cache(maxsize=1024)
@@ -115,7 +127,7 @@ def depthwise_plan(
         i, o = (1, 0) if inner == Axis.X else (0, 1)
         ways = [
             *_ways(kernel, stride, inner, config, longest),
-            *delayed_ways(kernel, inner, stride[i], dilation[i], longest, config),
+            *delayed_ways(kernel, inner, stride, dilation[i], longest, config),
         ]
         for way in ways:
             most = outputs[i] if space.interleaved else 1
@@ -128,9 +140,9 @@ def depthwise_plan(
                 continue
             cycles = 0
             for group, a, b in product(groups, way.kernel[i], way.kernel[o]):
-                axis = len(group), stride[i], dilation[i]
+                axis = len(group), stride[i] // a.step, dilation[i] * a.step
                 line = interleave(inner, *axis, (len(b), len(a)), config).vectors
-                lines = (outputs[o] - 1) * stride[o] + len(b)
+                lines = (outputs[o] - 1) * (stride[o] // b.step) + len(b)
                 cycles += max(line * lines, config.array_size)
             at_once = len(groups) == 1 or inner == Axis.X
             cost = cycles + (turnaround(config) if space.single and at_once else 0)
@@ -147,25 +159,40 @@ def large_depthwise_plan(
     inner: Axis,
     config: Config,
     longest: tuple[int, ...] = (LARGEST_KERNEL, LARGEST_KERNEL),
+    outputs: tuple[int, int] | None = None,
 ) -> DepthwisePlan:
     """Return the way along an axis that streams the fewest vectors in a large activation.
 
-    Its cycles are those of N outputs along the inner axis and one along the other. Parts of the
-    kernel are no longer than ``longest``, along y and x.
+    Its cycles are those of N outputs along the inner axis and one along the other; or of
+    ``outputs`` along y and x, if they are known. Parts of the kernel are no longer than
+    ``longest``, along y and x.
     """
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     plans = []
     for way in (
         *_ways(kernel, stride, inner, config, longest),
-        *delayed_ways(kernel, inner, stride[i], 1, longest, config),
+        *delayed_ways(kernel, inner, stride, 1, longest, config),
     ):
         most = min(way.outputs[-1], config.acc_rows)
-        tall = max(map(len, way.kernel[o]))
-        line = sum(
-            interleave(inner, most, stride[i], 1, (tall, len(a)), config).vectors
-            for a in way.kernel[i]
-        )
-        cycles = line * (len(way.kernel[o]) * stride[o] * config.array_size) // most
+        tall, passes, step = max(map(len, way.kernel[o])), len(way.kernel[o]), stride[o]
+        step //= way.kernel[o][0].step
+
+        def vectors(count: int, way: Way = way, tall: int = tall) -> int:
+            """Return the vectors of a line of outputs, of all parts along the inner axis."""
+            return sum(
+                interleave(
+                    inner, count, stride[i] // a.step, a.step, (tall, len(a)), config
+                ).vectors
+                for a in way.kernel[i]
+            )
+
+        if outputs is None:
+            cycles = vectors(most) * (passes * step * config.array_size) // most
+        else:
+            few = way.plain_outputs(stride[i], inner, config) if way.outputs[0] > 1 else most
+            parts = even_parts(outputs[i], most, few, way.outputs[0])
+            line = sum(vectors(len(part)) for part in split(outputs[i], parts, 1))
+            cycles = line * (passes * (outputs[o] - 1) * step + kernel[o])
         plans.append(DepthwisePlan(inner, most, way.kernel, cycles))
     return min(plans, key=lambda plan: plan.cycles)
 
@@ -173,32 +200,40 @@ def large_depthwise_plan(
 def delayed_ways(
     kernel: tuple[int, int],
     inner: Axis,
-    stride: int,
+    stride: tuple[int, int],
     dilation: int,
     longest: tuple[int, ...],
     config: Config,
 ) -> tuple[Way, ...]:
     """Return the ways through the delay lines: a position at a time, and in pairs.
 
+    A kernel that is twice as tall and wide, with a stride of 2, is four passes of every second tap.
+
     Parameters
     ----------
-    kernel : tuple of int
+    kernel, stride : tuple of int
         Along y and x.
     inner : Axis
         The inner axis.
-    stride, dilation : int
+    dilation : int
         Along it.
     longest : tuple of int
         Most taps of a pass, along y and x.
     config : Config
         The machine.
     """
-    if kernel != (LINE, LINE) or min(longest) < LINE or not config.has_delay_lines:
+    if min(longest) < LINE or not config.has_delay_lines:
         return ()
     first, last = least_interleaved(config) - LINE, MOST_INTERLEAVED - LINE
-    single = range(ceil_div(first, stride) + 1, last // stride + 2)
+    if kernel == (PHASES * LINE, PHASES * LINE) and stride == (PHASES, PHASES) and dilation == 1:
+        phases = tuple(range(tap, PHASES * LINE, PHASES) for tap in range(PHASES))
+        return (Way(range(first + 1, last + 2), (phases, phases)),)
+    if kernel != (LINE, LINE):
+        return ()
+    along = stride[1 if inner == Axis.X else 0]
+    single = range(ceil_div(first, along) + 1, last // along + 2)
     pairs = paired_outputs(config)
-    if inner != Axis.X or stride != PAIR or dilation != 1 or not pairs:
+    if inner != Axis.X or along != PAIR or dilation != 1 or not pairs:
         pairs = range(0)
     else:
         single = range(single.start, pairs.start)
@@ -206,9 +241,22 @@ def delayed_ways(
     return tuple(Way(outputs, whole) for outputs in (single, pairs) if outputs)
 
 
-def plain_outputs(kernel: tuple[int, int], stride: int, config: Config) -> int:
-    """Return the most outputs along the inner axis of a pass of all taps, without delay lines."""
-    return _most_outputs(*kernel, stride, config.array_size)
+def even_parts(outputs: Number, limit: Number, few: Number, many: Number) -> Number:
+    """Return the fewest nearly equal parts of at most ``few`` outputs each, or at least ``many``.
+
+    Parameters
+    ----------
+    outputs, limit, few, many : int or array of int
+        All of them; the most that a part may have, however many that are; and see above.
+
+    Examples
+    --------
+    >>> [even_parts(outputs, 32, 4, 7) for outputs in (4, 5, 7, 32, 33)]
+    [1, 2, 1, 1, 2]
+    """
+    parts = ceil_div(outputs, limit)
+    between = (outputs // parts < many) & (ceil_div(outputs, parts) > few)
+    return pick(between, ceil_div(outputs, few), parts)
 
 
 def _ways(

@@ -151,8 +151,8 @@ class DepthwiseRows:
                 axis,
                 kernel=len(tap),
                 stride=step * axis.dilation,
-                before=axis.before - first * axis.stride,
-                start=tap.start,
+                dilation=axis.dilation * tap.step,
+                before=axis.before - first * axis.stride - tap.start * axis.dilation,
             )
             for axis, step, tap, first in zip((self.y, self.x), self.step, taps, phase, strict=True)
         )

@@ -6,9 +6,11 @@ from math import gcd
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.arch.interleave import LINE
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.cut import STRIPS
 from tpulite.compiler.geometry.extents import activation_rows
+from tpulite.compiler.plan.depthwise_plan import PHASES
 from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
 
@@ -19,11 +21,14 @@ _MOST_WEIGHTS = 1 << 28
 
 
 def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
-    """Return the network with convolutions instead of some depthwise ones.
+    """Return the network with convolutions, or larger kernels, instead of some depthwise ones.
 
     The array runs a dilated depthwise convolution phase by phase, and cannot run those with large
     strides, dilations or paddings. An ordinary convolution computes the same if its weights are
     zero but for those from a channel to itself; tiles of zeros are never multiplied.
+
+    A 5x5 kernel of stride 2 takes as long as a 6x6 one without delay lines, of which every second
+    tap goes through them.
 
     Parameters
     ----------
@@ -40,7 +45,7 @@ def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
         ):
             return layer
         if _runs(layer) and max(layer.dilation) == 1:
-            return layer
+            return _with_even_kernel(layer, layers, config)
         images = (layers.activations[layer.inputs[0]], layers.activations[layer.output])
         conv = _diagonal(layer)
         extents = images[-1].shape[:2]
@@ -51,6 +56,25 @@ def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
         return conv
 
     return replace(layers, layers=tuple(map(substitute, layers.layers)))
+
+
+def _with_even_kernel(layer: Depthwise, layers: LayerGraph, config: Config) -> Depthwise:
+    """Return the layer with taps of zero, if its parts then go through delay lines, faster."""
+    kh, kw = layer.weight.shape[:2]
+    more = PHASES * LINE - kh, PHASES * LINE - kw
+    if not config.has_delay_lines or layer.stride != (PHASES, PHASES) or set(more) - {0, 1}:
+        return layer
+    weight = np.pad(
+        layer.weight,
+        ((0, more[0]), (0, more[1]), (0, 0)),
+        constant_values=layer.weight_zero_point,
+    )
+    top, left, bottom, right = layer.padding
+    larger = replace(layer, weight=weight, padding=(top, left, bottom + more[0], right + more[1]))
+    images = (layers.activations[layer.inputs[0]], layers.activations[layer.output])
+    known = images, images[-1].shape[:2], config
+    faster = compute_cycles(larger, *known).mxu < compute_cycles(layer, *known).mxu
+    return larger if faster and _runs(larger) else layer
 
 
 def _runs(layer: Depthwise) -> bool:

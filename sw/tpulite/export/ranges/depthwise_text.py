@@ -5,6 +5,7 @@ from tpulite.compiler.bind.network import Network
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
 from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.plan.depthwise import FINENESS
 from tpulite.compiler.plan.depthwise_pattern import Pattern
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, define, table
@@ -15,8 +16,11 @@ __all__ = ["depthwise_text"]
 _WIDEST = CONV.limit("width")
 
 _KINDS = {
-    f"{kind} {axis.name}": number
-    for kind, number in (("resident", 0), ("streamed", 1), ("paired", 1), ("lone", 1))
+    f"{kind} {axis.name}": int(not kind.startswith("resident"))
+    for kind in (
+        *(f"{kind}{part}" for kind in ("resident", "streamed") for part in FINENESS),
+        *("paired", "lone"),
+    )
     for axis in Axis
 }
 
@@ -78,4 +82,5 @@ def _pattern(pattern: Pattern, number: int) -> dict[str, object]:
         "offset": pattern.offset,
         "taps": Code(f"taps_{number}"),
         "tap_count": len(pattern.taps),
+        "step": pattern.step,
     }

@@ -142,9 +142,11 @@ static void say_product(depthwise *d, const tile *t, const region *r, int32_t pa
     const tpulite_taps *taps = &d->pattern->taps[draining ? parts - 1 : part];
     int64_t image = r->rows.first / d->out_height, shift = image * d->out_height;
     tpulite_span rows = {r->rows.first - shift, r->rows.stop - shift};
-    tpulite_view y = tpulite_view_of(&facts->y, rows, taps->row, taps->rows, d->height);
-    tpulite_view x =
-        tpulite_view_of(&facts->x, r->columns, taps->column, taps->columns, d->width);
+    int32_t step = d->pattern->step;
+    tpulite_view y = tpulite_view_of(&facts->y, rows, taps->row, (taps->rows - 1) * step + 1,
+                                     d->height);
+    tpulite_view x = tpulite_view_of(&facts->x, r->columns, taps->column,
+                                     (taps->columns - 1) * step + 1, d->width);
     int64_t down = tpulite_most(y.position + image * d->height - t->in_rows.first, 0);
     int64_t number = d->pattern->numbers > 1 ? inner_of(d, r) - d->low : 0;
     int64_t weight_row = t->weights + facts->record_rows + number * number_rows(d)
@@ -152,8 +154,8 @@ static void say_product(depthwise *d, const tile *t, const region *r, int32_t pa
     if (draining)
         weight_row = d->sizes->tile_rows - (int64_t)d->binding->range->array_size;
     tpulite_word word = tpulite_command(TPULITE_OPCODE_CONV);
-    TPULITE_PUT(&word, CONV_STRIDE_Y, draining ? 1 : facts->y.stride);
-    TPULITE_PUT(&word, CONV_STRIDE_X, draining ? 1 : facts->x.stride);
+    TPULITE_PUT(&word, CONV_STRIDE_Y, draining ? 1 : facts->y.stride / step);
+    TPULITE_PUT(&word, CONV_STRIDE_X, draining ? 1 : facts->x.stride / step);
     TPULITE_PUT(&word, CONV_ROWS, tpulite_length(rows));
     TPULITE_PUT(&word, CONV_COLUMNS, tpulite_length(r->columns));
     TPULITE_PUT(&word, CONV_ACT_ROW, t->in_row + down * d->pitch + x.position);
@@ -170,8 +172,8 @@ static void say_product(depthwise *d, const tile *t, const region *r, int32_t pa
     TPULITE_PUT(&word, CONV_DRAIN, final ? facts->drain : 0);
     TPULITE_PUT(&word, CONV_PAD, facts->input_zero);
     TPULITE_PUT(&word, CONV_WEIGHT_ZERO_POINT, facts->weight_zero);
-    TPULITE_PUT(&word, CONV_DILATION_Y, 1);
-    TPULITE_PUT(&word, CONV_DILATION_X, 1);
+    TPULITE_PUT(&word, CONV_DILATION_Y, draining ? 1 : step);
+    TPULITE_PUT(&word, CONV_DILATION_X, draining ? 1 : step);
     TPULITE_PUT(&word, CONV_RECORD_FORM, facts->form);
     TPULITE_PUT(&word, CONV_INNER, d->pattern->inner);
     TPULITE_PUT(&word, CONV_BLOCKS, 1);

@@ -85,6 +85,7 @@ typedef struct {
     int32_t offset;  /* of the tiles in the constants */
     const tpulite_taps *taps;
     int32_t tap_count;
+    int32_t step; /* positions from a tap of a part to the next */
 } tpulite_pattern;
 
 /* Depthwise convolutions. */
