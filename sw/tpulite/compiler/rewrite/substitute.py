@@ -1,7 +1,7 @@
 """Layers that another layer computes faster, or at all."""
 
 from dataclasses import replace
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.plan.depthwise_plan import PHASES
 from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
+from tpulite.graph.requantization import IDENTITY
 
 __all__ = ["substitute_layers"]
 
@@ -55,7 +56,78 @@ def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
             return layer
         return conv
 
+    layers = _with_multipliers(layers, config)
     return replace(layers, layers=tuple(map(substitute, layers.layers)))
+
+
+def _with_multipliers(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with depthwise layers of repeated channels, where they are faster.
+
+    A depthwise layer with a multiplier comes as a convolution whose weights are mostly zero.
+    """
+    found: list[Layer] = []
+    activations = dict(layers.activations)
+    for layer in layers.layers:
+        pair = _repeated(layer) if isinstance(layer, Conv) else None
+        if pair is None or pair[0].output in activations:
+            found.append(layer)
+            continue
+        source, target = activations[layer.inputs[0]], activations[layer.output]
+        middle = replace(source, shape=(*source.shape[:2], target.shape[2]))
+        images = (source, middle), (middle, target)
+        cycles = [
+            compute_cycles(each, some, some[1].shape[:2], config).mxu
+            for each, some in zip(pair, images, strict=True)
+        ]
+        if isinstance(layer, Conv) and sum(cycles) < _dense_cycles(layer, (source, target), config):
+            activations[pair[0].output] = middle
+            found += pair
+        else:
+            found.append(layer)
+    return replace(layers, layers=tuple(found), activations=activations)
+
+
+def _repeated(layer: Conv) -> tuple[Conv, Depthwise] | None:
+    """Return layers that repeat channels and filter each, if that is what a convolution does."""
+    *kernel, inputs, outputs = layer.weight.shape
+    times, rest = divmod(outputs, inputs)
+    if times < 2 or rest or inputs == 1 or max(kernel) == 1 or layer.requantization is None:
+        return None
+    every = np.arange(outputs)
+    weight = np.full_like(layer.weight, layer.weight_zero_point)
+    weight[:, :, every // times, every] = layer.weight[:, :, every // times, every]
+    if not np.array_equal(weight, layer.weight):
+        return None
+    repeat = np.zeros((1, 1, inputs, outputs), np.int8)
+    repeat[0, 0, every // times, every] = 1
+    first = Conv(
+        name=f"{layer.name}/repeat",
+        inputs=layer.inputs,
+        output=f"{layer.output}/repeated",
+        weight=repeat,
+        requantization=IDENTITY,
+    )
+    second = Depthwise(
+        name=layer.name,
+        inputs=(first.output,),
+        output=layer.output,
+        weight=layer.weight[:, :, every // times, every],
+        requantization=layer.requantization,
+        input_zero_point=layer.input_zero_point,
+        weight_zero_point=layer.weight_zero_point,
+        stride=layer.stride,
+        dilation=layer.dilation,
+        padding=layer.padding,
+    )
+    return (first, second) if _runs(second) and max(layer.dilation) == 1 else None
+
+
+def _dense_cycles(layer: Conv, images: tuple[Activation, Activation], config: Config) -> int:
+    """Return the cycles of a convolution, also if taps and channels are packed."""
+    *kernel, inputs, outputs = layer.weight.shape
+    size, (height, width, _) = config.array_size, images[1].shape
+    packed = -(-prod(kernel) * inputs // size) * -(-outputs // size) * height * width
+    return min(packed, compute_cycles(layer, images, (height, width), config).mxu)
 
 
 def _with_even_kernel(layer: Depthwise, layers: LayerGraph, config: Config) -> Depthwise:
