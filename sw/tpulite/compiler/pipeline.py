@@ -20,12 +20,13 @@ from tpulite.compiler.passes import (
     run_rewrites,
 )
 from tpulite.compiler.place.constants import ConstantPool, Pins
+from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.compiler.rewrite.stack import unstack_tensors
 from tpulite.compiler.stages import place, tile, traffic
 from tpulite.compiler.state import Known, State, unpaced
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import Depthwise, LayerGraph
 from tpulite.program import Program
 
 __all__ = ["compile_layers", "compile_pair"]
@@ -88,6 +89,9 @@ def compile_layers(
     plain = replace(config, delay_lines=False)
     others = start.known.once("without delay lines", lambda: Known(plain))
     start = State.of(layers, plain, options, others)
+    cycles = predict_cycles(program.commands, config)
+    if options.optimize != "memory" and _depthwise_cycles(rewrite(start).layers, plain) >= cycles:
+        return program
     other = _build(start, None, tell, None)[0]
     if _cost(other, options) >= _cost(program, options):
         return program
@@ -108,6 +112,16 @@ def _uses_delay_lines(program: Program) -> bool:
         if each.opcode == Opcode.CONV and each["depthwise"]
     )
     return any(stream.lag for stream in streams)
+
+
+def _depthwise_cycles(layers: LayerGraph, config: Config) -> int:
+    """Return the cycles in which the array computes the depthwise layers of an image."""
+    images, cycles = layers.activations, 0
+    for layer in layers.layers:
+        if isinstance(layer, Depthwise):
+            source, target = images[layer.inputs[0]], images[layer.output]
+            cycles += compute_cycles(layer, (source, target), target.shape[:2], config).mxu
+    return cycles
 
 
 def _cost(program: Program, options: Options) -> tuple[int, int]:
