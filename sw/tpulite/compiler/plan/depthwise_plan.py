@@ -173,28 +173,28 @@ def large_depthwise_plan(
         *_ways(kernel, stride, inner, config, longest),
         *delayed_ways(kernel, inner, stride, 1, longest, config),
     ):
-        most = min(way.outputs[-1], config.acc_rows)
-        tall, passes, step = max(map(len, way.kernel[o])), len(way.kernel[o]), stride[o]
-        step //= way.kernel[o][0].step
+        most, step = min(way.outputs[-1], config.acc_rows), stride[o] // way.kernel[o][0].step
 
-        def vectors(count: int, way: Way = way, tall: int = tall) -> int:
-            """Return the vectors of a line of outputs, of all parts along the inner axis."""
-            return sum(
-                interleave(
-                    inner, count, stride[i] // a.step, a.step, (tall, len(a)), config
-                ).vectors
-                for a in way.kernel[i]
-            )
+        def vectors(count: int, along: range, across: int, way: Way = way) -> int:
+            """Return the vectors of a line of outputs, of a part of the kernel."""
+            axis = count, stride[i] // along.step, along.step
+            return interleave(inner, *axis, (across, len(along)), config).vectors
 
         if outputs is None:
-            cycles = vectors(most) * (passes * step * config.array_size) // most
+            tall, passes = max(map(len, way.kernel[o])), len(way.kernel[o])
+            line = sum(vectors(most, each, tall) for each in way.kernel[i])
+            cycles = line * (passes * step * config.array_size) // most
         else:
             few = way.plain_outputs(stride[i], inner, config) if way.outputs[0] > 1 else most
-            parts = even_parts(outputs[i], most, few, way.outputs[0])
-            line = sum(vectors(len(part)) for part in split(outputs[i], parts, 1))
-            cycles = line * (passes * (outputs[o] - 1) * step + kernel[o])
+            parts = split(outputs[i], even_parts(outputs[i], most, few, way.outputs[0]), 1)
+            cycles = sum(
+                vectors(len(part), a, len(b)) * ((outputs[o] - 1) * step + len(b))
+                for part, a, b in product(parts, way.kernel[i], way.kernel[o])
+            )
         plans.append(DepthwisePlan(inner, most, way.kernel, cycles))
-    return min(plans, key=lambda plan: plan.cycles)
+    if outputs is None:
+        return min(plans, key=lambda plan: plan.cycles)
+    return min(plans, key=lambda plan: (plan.cycles, len(plan.kernel[0]) * len(plan.kernel[1])))
 
 
 def delayed_ways(
