@@ -43,8 +43,8 @@ PORTS: dict[str, wiring.Member] = {
     "irq": Out(1),
     # What each engine does in this cycle, and the command that this counts for. They are for
     # simulation; leave them open on an FPGA.
-    **{f"{TRACE}{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine},
-    **{f"{TRACE}{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine},
+    **{f"trace_{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine},
+    **{f"trace_{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine},
 }
 """The chip's ports, those of its clock and reset apart: equal for all configurations."""
 
