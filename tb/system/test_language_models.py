@@ -17,5 +17,6 @@ def test_every_token_on_the_chip_is_that_of_the_golden_model(tmp_path):
         assert np.array_equal(chip.read(token), golden.read(token))
         for name, cache in golden.cache.items():
             assert np.array_equal(chip.cache[name], cache)
+    assert len(chip.cycles) == golden.position
     for cycles in chip.cycles:
         assert abs(model.cycles / cycles - 1) <= 0.01
