@@ -157,8 +157,9 @@ def _account(
     if mhz is not None:
         line += f"; {cycles / mhz / 1e3:.1f} ms at {mhz:g} MHz, {mhz * 1e6 / cycles:.1f} tokens/s"
     yield line
+    network = model.network
     yield (
-        f"{1 - model.host_macs:.1%} of the MACs on the machine, in "
-        f"{counted(len(model.network.programs), 'program')}; "
-        f"{counted(model.network.crossings, 'tensor')} cross to and from the CPU"
+        f"{1 - network.host_macs / network.macs:.1%} of the MACs on the machine, in "
+        f"{counted(len(network.programs), 'program')}; "
+        f"{counted(network.crossings, 'tensor')} cross to and from the CPU"
     )

@@ -51,13 +51,6 @@ class LanguageModel:
         """Bytes of weights that DRAM delivers for each token."""
         return sum(len(program.constants) for program in self.network.programs)
 
-    @property
-    def host_macs(self) -> float:
-        """Share of the multiplications that the CPU does."""
-        listed = self.network.summary()
-        on_host = sum(operator.macs for operator in listed if operator.where == "host")
-        return on_host / self.network.macs
-
     def writer(self, device: str | Device = "golden") -> "Writer":
         """Return a text that begins: a cache of its own on a device."""
         return Writer(self, device)
