@@ -177,25 +177,24 @@ class _Binder:
         sources = tuple(not self._stays(name) for name in node.inputs)
         stored = not self._stays(node.output)
         top, calm = self._tops[number], self._calm[number]
-        # Half of the rows, so that the next layer can load meanwhile; or all.
+        # Half of the rows, so that the next layer can load meanwhile; or all, if that is faster.
         ways = [(top, rows - top)]
         if not self._alone:
             ways.insert(0, (top, (rows - top) // 2))
         if calm > top and rows - calm >= rows // _CALM:
             ways.insert(0, (calm, (rows - calm) // 2))
-        found = None
+        found = []
         for start, most in ways:
             room = Room(most, sources, stored, chained=not self._alone)
             facts = self._together, height, width, channels, room
             key = number if node.kind is None else -1 - node.kind, facts
             if key not in self._chosen:
                 self._chosen[key] = choose(node.operator.strategies(*facts))
-            chosen = self._chosen[key]
-            if chosen is not None and (found is None or chosen.cycles < found[1].cycles):
-                found = start, chosen, room
-            if found is not None and not found[1].alone:
-                break
-        return found
+            if (chosen := self._chosen[key]) is not None:
+                found.append((start, chosen, room))
+                if 4 * chosen.sizes["tile_rows"] <= most:
+                    break  # it lacks no rows
+        return min(found, key=lambda way: way[1].cycles, default=None)
 
     def _places(
         self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]

@@ -60,11 +60,6 @@ class Strategy(NamedTuple):
     traffic: Number
     sizes: Mapping[str, Number]
 
-    @property
-    def alone(self) -> bool:
-        """Whether it has room for one tile at a time: nothing is loaded while it computes."""
-        return self.name.startswith("lone")
-
 
 def cost(cycles: Number, traffic: Number) -> Number:
     """Return what decides: cycles and, between what is equally fast, traffic."""
