@@ -83,7 +83,8 @@ def test_tiles_and_buffers_are_those_of_the_commands(kind, config):
         while case.broadcast:
             case = draw_case(rng, kind)
         shapes = case.range(3, 14, 30)
-        program = compile_range(case.graph(shapes.height[1], shapes.width[1]), shapes, config)
+        graph = case.graph(shapes.height[1], shapes.width[1])
+        program = compile_range(graph, shapes, config).plain
         for batch in (1, 3):
             extents = shapes.height[1], int(rng.integers(shapes.width[0], shapes.width[1] + 1))
             (layer,) = program.plan(*extents, batch=batch).layers

@@ -116,7 +116,7 @@ def drawn():
         name = f"{kind}_{config_name(config)}_{number}"
         graph = case.graph(shapes.height[1], shapes.width[1])
         with suppress(ValueError):  # the buffer is too small
-            programs[name] = compile_range(graph, shapes, config), case
+            programs[name] = compile_range(graph, shapes, config).plain, case
     programs["depthwise_paired"] = paired_depthwise(rng)
     programs["depthwise_phases"] = depthwise_in_phases(rng)
     return programs
@@ -135,7 +135,7 @@ def depthwise_in_phases(rng):
     )
     case = Case(layer, 20, 20, (6, 7))
     shapes = ShapeRange((1, 2), (6, 40), (7, 44))
-    return compile_range(case.graph(40, 44), shapes, Config(ub_rows=2048)), case
+    return compile_range(case.graph(40, 44), shapes, Config(ub_rows=2048)).plain, case
 
 
 def paired_depthwise(rng):
@@ -151,7 +151,7 @@ def paired_depthwise(rng):
     )
     case = Case(layer, 20, 20, (40, 36))
     shapes = ShapeRange((1, 1), (40, 60), (36, 44))
-    return compile_range(case.graph(60, 44), shapes, Config(ub_rows=512)), case
+    return compile_range(case.graph(60, 44), shapes, Config(ub_rows=512)).plain, case
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +305,7 @@ def test_buffers_that_are_too_small_are_told_and_kept(built):
 def test_the_example_prints_what_it_bound(tmp_path):
     case = draw_case(np.random.default_rng(SEED), "affine")
     shapes = case.range(2, 30, 30)
-    program = compile_range(case.graph(7, 5), shapes, Config())
+    program = compile_range(case.graph(7, 5), shapes, Config()).plain
     files = export_range(program).files("norm", tmp_path)
     sources = [path for path in files if path.suffix == ".c"]
     subprocess.run(["gcc", *STRICT, *sources, "-o", tmp_path / "bind"], check=True)

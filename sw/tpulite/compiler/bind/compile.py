@@ -1,7 +1,8 @@
 """Programs for ranges of shapes: a network is compiled once, and bound to each shape quickly."""
 
+from contextlib import suppress
 from dataclasses import astuple, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from tpulite.compiler.bind.empty import bind_empty, empty_extents, plan_empty, t
 from tpulite.compiler.bind.network import Network, compile_nodes
 from tpulite.compiler.bind.network_plan import NetworkPlan
 from tpulite.compiler.bind.site import bind_network, plan_network
+from tpulite.compiler.bind.substitutes import substitute_all
 from tpulite.compiler.operators.operator import Operator
 from tpulite.compiler.operators.shapes import Shape, ShapeRange, interval
 from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
@@ -36,12 +38,24 @@ class RangeProgram:
         Its layers, compiled but for their extents.
     shapes : ShapeRange
         Shapes of its first input that can be bound.
+    others : tuple of Network
+        Networks that compute the same with other layers: a shape takes the fastest.
     """
 
-    def __init__(self, network: Network, shapes: ShapeRange) -> None:
-        self.network, self.shapes = network, shapes
+    def __init__(
+        self, network: Network, shapes: ShapeRange, others: tuple[Network, ...] = ()
+    ) -> None:
+        self.network, self.shapes, self._others = network, shapes, others
         self.layers, self.config = network.layers, network.config
-        self._bind = lru_cache(_KEPT)(partial(bind_network, network))
+        self._bind = lru_cache(_KEPT)(self._fastest)
+
+    def _fastest(self, shape: Shape) -> BoundProgram:
+        return bind_network(self.network, shape, *self._others)
+
+    @property
+    def plain(self) -> "RangeProgram":
+        """The program of the layers as they are, which C binds."""
+        return RangeProgram(self.network, self.shapes)
 
     @property
     def operator(self) -> Operator:
@@ -101,7 +115,9 @@ class RangeProgram:
         Parameters are those of :meth:`bind`.
         """
         shape = self.shape(height, width, batch=batch, channels=channels)
-        return plan_empty(shape) if shape.empty else plan_network(self.network, shape)
+        if shape.empty:
+            return plan_empty(shape)
+        return plan_network(self.network, shape, *self._others)
 
     def shape(
         self, height: int, width: int, *, batch: int = 1, channels: int | None = None
@@ -206,7 +222,19 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
     ValueError
         If a layer depends on the extents, or if the network or a shape does not suit the machine.
     """
-    network = compile_nodes(order_layers(layers), shapes, config)
+    layers = order_layers(layers)
+    program = _compile(layers, shapes, config)
+    depth = layers.activations[layers.inputs[0]].shape[2]
+    others = ()
+    with suppress(ValueError):  # what a substitute cannot be, its layer is
+        if program.shapes.channels == (depth, depth) and (other := substitute_all(layers)):
+            others = (_compile(other, shapes, config).network,)
+    return RangeProgram(program.network, program.shapes, others)
+
+
+def _compile(layers: LayerGraph, shapes: ShapeRange, config: Config) -> RangeProgram:
+    """Compile layers as they are."""
+    network = compile_nodes(layers, shapes, config)
     depth = layers.activations[layers.inputs[0]].shape[2]
     if shapes.channels is None:
         shapes = replace(shapes, channels=(depth, depth))

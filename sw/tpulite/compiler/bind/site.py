@@ -35,6 +35,12 @@ __all__ = ["bind_network", "plan_network"]
 _CALM = 2
 """Part of the buffer that must be left if a layer is not to wait for the one before."""
 
+_LACKING = 4
+"""A layer that takes less than this part of the rows that it may take lacks none."""
+
+_SURE = 1.05
+"""How much faster other layers must be than those of the network."""
+
 _GAIN = 1.1
 """How much faster a batch must be than its images one after the other to go together."""
 
@@ -42,16 +48,23 @@ _SPARED, _PLACES = 4, 16
 """Parts of the buffer that tensors leave: at most, and beside the weights of a layer."""
 
 
-def bind_network(network: Network, shape: Shape) -> BoundProgram:
-    """Return the program of a network for a shape of its range."""
-    binder, works = _choose_way(network, shape)
+def bind_network(network: Network, shape: Shape, *others: Network) -> BoundProgram:
+    """Return the program of a network for a shape of its range, or of others that do the same."""
+    binder, works = _choose_network((network, *others), shape)
     return binder.bind(works)
 
 
-def plan_network(network: Network, shape: Shape) -> NetworkPlan:
+def plan_network(network: Network, shape: Shape, *others: Network) -> NetworkPlan:
     """Return what :func:`bind_network` chooses for a shape: strategies, and rows of the buffer."""
-    binder, works = _choose_way(network, shape)
+    binder, works = _choose_network((network, *others), shape)
     return binder.plan(works)
+
+
+def _choose_network(networks: Sequence[Network], shape: Shape) -> tuple["_Binder", list["_Worked"]]:
+    """Choose the fastest of some networks; the first one, if others are hardly faster."""
+    ways = [_choose_way(network, shape) for network in networks]
+    costs = [(_SURE if i else 1) * b.cycles(works) for i, (b, works) in enumerate(ways)]
+    return ways[costs.index(min(costs))]
 
 
 def _choose_way(network: Network, shape: Shape) -> tuple["_Binder", list["_Worked"]]:
@@ -192,8 +205,8 @@ class _Binder:
                 self._chosen[key] = choose(node.operator.strategies(*facts))
             if (chosen := self._chosen[key]) is not None:
                 found.append((start, chosen, room))
-                if 4 * chosen.sizes["tile_rows"] <= most:
-                    break  # it lacks no rows
+                if _LACKING * chosen.sizes["tile_rows"] <= most:
+                    break
         return min(found, key=lambda way: way[1].cycles, default=None)
 
     def _places(

@@ -11,7 +11,7 @@ from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.compiler.rewrite.chains import replace_by_chains
 from tpulite.graph.layers import Activation, Layer, LayerGraph, Pool
 
-__all__ = ["separate_maxima"]
+__all__ = ["separate_maxima", "separate_maximum"]
 
 _LESS = 0.8
 """Part of the cycles of one pass that two may take: what is between them needs room."""
@@ -32,12 +32,12 @@ def separate_maxima(layers: LayerGraph, config: Config) -> LayerGraph:
     """
 
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
-        if not isinstance(layer, Pool) or layer.op != "max" or 1 in layer.window:
-            return [layer]
-        if not _fits(layer, images[layer.inputs[0]], config):
+        if not isinstance(layer, Pool) or not _fits(layer, images[layer.inputs[0]], config):
             return [layer]
         one = _cycles([layer], images, config)
-        pairs = [_along(layer, first) for first in (0, 1)]
+        pairs = [pair for first in (0, 1) if (pair := separate_maximum(layer, first))]
+        if not pairs:
+            return [layer]
         best = min(pairs, key=lambda pair: _cycles(pair, images, config))
         return best if _cycles(best, images, config) <= _LESS * one else [layer]
 
@@ -55,8 +55,10 @@ def _fits(layer: Pool, source: Activation, config: Config) -> bool:
     return 4 * (layer.window[0] + 1) * row <= config.ub_rows
 
 
-def _along(layer: Pool, first: int) -> list[Layer]:
-    """Return the maxima along an axis, and along the other one."""
+def separate_maximum(layer: Pool, first: int) -> list[Layer] | None:
+    """Return the maxima along an axis, and along the other one; None if a pool takes no such."""
+    if layer.op != "max" or 1 in layer.window:
+        return None
     (wy, wx), (sy, sx), (top, left, bottom, right) = layer.window, layer.stride, layer.padding
     rows = replace(layer, window=(wy, 1), stride=(sy, 1), padding=(top, 0, bottom, 0))
     columns = replace(layer, window=(1, wx), stride=(1, sx), padding=(0, left, 0, right))

@@ -15,7 +15,7 @@ from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["substitute_layers"]
+__all__ = ["repeat_channels", "substitute_layers"]
 
 _MOST_WEIGHTS = 1 << 28
 """Bytes of weights, most of them zeros, of a layer that is made here."""
@@ -68,7 +68,7 @@ def _with_multipliers(layers: LayerGraph, config: Config) -> LayerGraph:
     found: list[Layer] = []
     activations = dict(layers.activations)
     for layer in layers.layers:
-        pair = _repeated(layer) if isinstance(layer, Conv) else None
+        pair = repeat_channels(layer) if isinstance(layer, Conv) else None
         if pair is None or pair[0].output in activations:
             found.append(layer)
             continue
@@ -87,7 +87,7 @@ def _with_multipliers(layers: LayerGraph, config: Config) -> LayerGraph:
     return replace(layers, layers=tuple(found), activations=activations)
 
 
-def _repeated(layer: Conv) -> tuple[Conv, Depthwise] | None:
+def repeat_channels(layer: Conv) -> tuple[Conv, Depthwise] | None:
     """Return layers that repeat channels and filter each, if that is what a convolution does."""
     *kernel, inputs, outputs = layer.weight.shape
     times, rest = divmod(outputs, inputs)
