@@ -1,9 +1,9 @@
-"""Place and route the chip on a Lattice ECP5 with nextpnr and say how fast it is.
+"""Place and route the chip on a Lattice ECP5 or Gowin GW5AST-138C and say how fast it is.
 
 Writes build/pnr/CONFIG.json. --block takes one block and what is in it, which is done in a minute;
 a whole 4x4 takes ten minutes of one core for each seed, if the part is half empty. On a full part
 not all seeds are routed; what never will be is given up. Configurations that are made for a part
-are placed as that needs, unless options say otherwise.
+are placed as that needs, unless options say otherwise. On a GW5AST-138C all is always one block.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.configs import CONFIG_PARTS, CONFIGS, named_chip, part_for
+from tpulite_silicon import gw5a
 from tpulite_silicon.design import Design, chip_design, plain_name
 from tpulite_silicon.place import PACKAGES, PLACERS, TIMING_WEIGHT, Options, Placement, place
 from tpulite_silicon.report import identity, write_report
@@ -85,7 +86,11 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("config", help=f"one of {', '.join(CONFIGS)}, perhaps with other sizes")
     parser.add_argument("--block", default="", help="only this block, like mxu.vectors.walker")
-    parser.add_argument("--part", choices=PACKAGES, help="LFE5U, by default the configuration's")
+    parser.add_argument(
+        "--part",
+        choices=(*PACKAGES, gw5a.PART),
+        help="LFE5U, by default the configuration's, or a GW5AST-138C",
+    )
     parser.add_argument("--seeds", type=int, default=1, help="how many placements to try")
     parser.add_argument("--first", type=int, default=1, help="seed of these")
     parser.add_argument(
@@ -108,6 +113,8 @@ def parsed() -> argparse.Namespace:
         options = parser.parse_args()
     if options.placer == "static" and options.weight != TIMING_WEIGHT:
         parser.error("--weight: the static placer has none")
+    if options.blockages and options.part == gw5a.PART:
+        parser.error("--blockages: only on an ECP5")
     if options.mhz < 0:
         parser.error(f"--mhz: {options.mhz}; a frequency, or 0 for none")
     if options.blockages < 0 or options.blockages == 1:
@@ -122,38 +129,48 @@ def main() -> None:
     options = parsed()
     try:
         config, build = named_chip(options.config)
-        design = part_of(chip_design(config, replace(build, target="ecp5")), options.block)
+        target = "gw5a" if options.part == gw5a.PART else "ecp5"
+        design = part_of(chip_design(config, replace(build, target=target)), options.block)
         design = design.flat() if options.flat else design
     except ValueError as error:
         sys.exit(str(error))
 
-    part = options.part or part_for(options.config).removeprefix("LFE5U-")
+    part = f"LFE5U-{options.part}" if options.part else part_for(options.config)
+    part = gw5a.PART if target == "gw5a" else part
     console = Console(width=80)
     how = Options(options.mhz, options.weight, options.alternate, options.placer, options.blockages)
-    found, unrouted = [], {}
+    found, unrouted, used = [], {}, {}
     for done, seed in enumerate(range(options.first, options.first + options.seeds)):
         with shown(console, f"seed {seed}, {done + 1} of {options.seeds}") as tell:
             try:
-                found.append(place(design, part, seed, how, tell))
+                if target == "gw5a":
+                    placement, used = gw5a.place_on_gw5a(design, seed, how, tell)
+                else:
+                    placement = place(design, part.removeprefix("LFE5U-"), seed, how, tell)
+                found.append(placement)
             except UnroutedError as why:
                 unrouted[seed] = why
-    name = "-".join(filter(None, (options.config, options.block)))
+    on = [gw5a.PART] if target == "gw5a" else []
+    name = "-".join(filter(None, (options.config, options.block, *on)))
     content = {
         **identity(options.config),
         "block": options.block,
         "flat": bool(options.flat),
-        "part": f"LFE5U-{part}",
+        "part": part,
         **asdict(how),
         "fmax_mhz": {placement.seed: placement.fmax_mhz for placement in found},
         "seeds": [asdict(placement) for placement in found],
         "unrouted": {seed: vars(why) for seed, why in unrouted.items()},
+        **({"used": used} if used else {}),
     }
     path = write_report("pnr", name, content)
-    console.print(placements_table(f"{name} on an LFE5U-{part}", found, unrouted))
+    console.print(placements_table(f"{name} on {part}", found, unrouted))
     if found:
         ends = list(found[0].ends.items())[:_ENDS]
         console.print(f"longest paths by the block where they end, ns, seed {found[0].seed}:")
         console.print(", ".join(f"{block} {delay:.1f}" for block, delay in ends))
+    if used:
+        console.print("cells: " + ", ".join(f"{count:,} {kind}" for kind, count in used.items()))
     print(path)
     sys.exit(not found)
 

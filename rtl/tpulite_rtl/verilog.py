@@ -66,7 +66,7 @@ def header(name: str, config: Config, build: Build) -> str:
     build : Build
         How it is written.
     """
-    cells = "CCU2C" if build.target == "ecp5" else "none"
+    cells = {"ecp5": "CCU2C", "gw5a": "MULT12X12"}.get(build.target, "none")
     return "".join(
         f"// {line}\n"
         for line in (

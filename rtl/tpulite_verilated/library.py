@@ -120,9 +120,10 @@ def macro_model() -> str:
 
 
 def models(build: Build) -> str:
-    """Return Verilog for simulation of what the chip leaves to whoever makes it: macros, gates."""
+    """Return Verilog for simulation of what the chip instantiates: macros, gates, multipliers."""
     gates = _model("tpulite_clock_gate") if build.clock_gates else ""
-    return gates + (macro_model() if build.memories == "macro" else "")
+    multiplier = _model("MULT12X12") if build.target == "gw5a" else ""
+    return gates + multiplier + (macro_model() if build.memories == "macro" else "")
 
 
 def _model(name: str) -> str:

@@ -6,6 +6,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch import timing
+from tpulite.arch.build import Build
 from tpulite.arch.numerics import reciprocal
 from tpulite_rtl.vpu.divider import Divider
 from tpulite_tb.harness import reset, simulate
@@ -41,3 +42,7 @@ async def divides_as_numerics_says(dut) -> None:
 
 def test_divider() -> None:
     simulate(Divider(), __file__, name="divider")
+
+
+def test_divider_of_a_gw5a() -> None:
+    simulate(Divider(), __file__, name="divider_gw5a", build=Build(target="gw5a"))

@@ -151,3 +151,7 @@ async def equals_the_golden_arithmetic(dut, operation: VectorOp, idle: float) ->
 def test_elementwise_lane(style: str) -> None:
     build = Build(multipliers=style)
     simulate(_Bench(), __file__, name=f"elementwise_lane_{style}", build=build)
+
+
+def test_elementwise_lane_of_a_gw5a() -> None:
+    simulate(_Bench(), __file__, name="elementwise_lane_gw5a", build=Build(target="gw5a"))

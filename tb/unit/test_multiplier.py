@@ -93,6 +93,15 @@ def test_multiplier(a_width: int, b_width: int, style: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("a_width", "b_width"), [(9, 8), *breadth("the array has no others than 9x8", (12, 5))]
+)
+def test_multipliers_of_a_gw5a(a_width: int, b_width: int) -> None:
+    component = _Products(a_width=a_width, b_width=b_width, style="dsp")
+    name = f"multiplier_gw5a_{a_width}x{b_width}"
+    simulate(component, __file__, name=name, build=Build(target="gw5a"))
+
+
+@pytest.mark.parametrize(
     ("a_width", "b_width"),
     [(9, 8), (5, 2), (6, 5), *breadth("all numbers of digits", (5, 3), (5, 6), (4, 7))],
 )
@@ -109,6 +118,13 @@ def test_chains_of_an_ecp5_need_no_other_tables():
     cells = Counter(cell["type"] for cell in ecp5_cells_of(design, block)["cells"].values())
     assert set(cells) == {"CCU2C"}
     assert cells["CCU2C"] == _PARALLEL * (4 * 6 + 2 * 6 + 7 + 10)  # bits of its chains, in pairs
+
+
+def test_products_of_a_gw5a_are_instances():
+    component = _Products(a_width=9, b_width=8, style="dsp")
+    text = rtlil.convert(component, platform=Build(target="gw5a"))
+    assert text.count("  cell \\MULT12X12 ") == _PARALLEL
+    assert "$mul" not in text
 
 
 def test_logic_leaves_nothing_to_a_dsp():
@@ -133,6 +149,20 @@ def test_rejects_unsigned_operands():
         ValueError, match=r"^Operand of a product must be signed, not unsigned\(8\)$"
     ):
         multiply_add(m, component.a[0], component.b.as_unsigned(), component.c, style="logic")
+
+
+def test_rejects_operands_wider_than_a_gw5a_has():
+    m = Module()
+    component = _Products(a_width=13, b_width=8, style="dsp")
+    with pytest.raises(ValueError, match=r"^Operand of a MULT12X12 must not be signed\(13\)$"):
+        multiply_add(
+            m,
+            component.a[0],
+            component.b,
+            component.c,
+            style="dsp",
+            platform=Build(target="gw5a"),
+        )
 
 
 def test_rejects_sums_narrower_than_products():

@@ -6,6 +6,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 
+from tpulite.arch.build import Build
 from tpulite_rtl.mxu.processing_element import ProcessingElement
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import width_of
@@ -65,3 +66,9 @@ async def multiplies_and_adds(dut) -> None:
 def test_processing_element(style: str) -> None:
     element = ProcessingElement(psum_width=PSUM_WIDTH, style=style)
     simulate(element, __file__, name=f"processing_element_{style}")
+
+
+def test_processing_element_of_a_gw5a() -> None:
+    element = ProcessingElement(psum_width=PSUM_WIDTH)
+    build = Build(target="gw5a")
+    simulate(element, __file__, name="processing_element_gw5a", build=build)

@@ -141,3 +141,18 @@ def test_requantizer_lane(roundings: tuple[Rounding, ...], style: str) -> None:
         extra_env={"ROUNDINGS": " ".join(names)},
         build=Build(multipliers=style),
     )
+
+
+@pytest.mark.parametrize(
+    "roundings", [tuple(Rounding), (Rounding.TFLITE,), (Rounding.SINGLE,), (Rounding.FLOAT32,)]
+)
+def test_requantizer_lane_of_a_gw5a(roundings: tuple[Rounding, ...]) -> None:
+    """Products are cut into pieces; lanes that only double or only round floats cut others."""
+    names = [rounding.name for rounding in roundings]
+    simulate(
+        RequantizerLane(roundings),
+        __file__,
+        name=f"requantizer_lane_{'_'.join(names).lower()}_gw5a",
+        extra_env={"ROUNDINGS": " ".join(names)},
+        build=Build(target="gw5a"),
+    )

@@ -75,9 +75,16 @@ def test_an_ecp5_has_its_own_cells_where_products_are_logic(text: str) -> None:
     assert "CCU2C" in chip_verilog(SMALL, Build(multipliers="logic", target="ecp5"))
 
 
+def test_a_gw5a_has_multipliers_of_its_own(text: str) -> None:
+    assert "MULT12X12" not in text
+    ours = chip_verilog(SMALL, Build(target="gw5a"))
+    assert "MULT12X12" in ours
+    assert not re.search(r"[\w\])] \* [^\d\s]", ours)  # by constants alone
+
+
 def test_the_command_knows_all_builds() -> None:
     """Gates are what our own synthesis maps to."""
-    known = {"multipliers": MULTIPLIERS, "memories": MEMORIES, "target": TARGETS[:2]}
+    known = {"multipliers": MULTIPLIERS, "memories": MEMORIES, "target": TARGETS[:3]}
     options = {option.name: option.to_info_dict()["type"] for option in verilog.params}
     assert {name: options[name]["choices"] for name in known} == known
     assert {field.name for field in fields(Build)} <= options.keys()

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
+from tpulite.arch.build import Build
+from tpulite_rtl.lib.gowin_product import product_rows
 from tpulite_rtl.lib.multiplier import STYLES
 
 __all__ = ["summands"]
@@ -15,7 +17,14 @@ _Columns = list[list[Value]]
 
 
 def summands(
-    m: Module, a: Value, b: Value, *, carry: Value, bits: Mapping[int, Value], style: str
+    m: Module,
+    a: Value,
+    b: Value,
+    *,
+    carry: Value,
+    bits: Mapping[int, Value],
+    style: str,
+    platform: object = None,
 ) -> list[Value]:
     """Return values of len(a) + len(b) bits whose sum is ``(a + carry) * b`` plus some bits.
 
@@ -32,12 +41,17 @@ def summands(
     style : str
         ``dsp``: products small enough for a DSP block each; ``logic``: two values, the digits of
         ``a`` times ``b`` (Booth, radix 4) after a tree of carry-save adders.
+    platform : object, optional
+        A :class:`tpulite.arch.build.Build`: for ``gw5a`` products are instances of a multiplier.
     """
     if style not in STYLES:
         raise ValueError(f"Multiplier style must be one of {STYLES}, not {style!r}")
     width = len(a) + len(b)
     if style == "dsp":
-        rows = [product << place for place, product in _pieces(a, b)]
+        if Build.of(platform).target == "gw5a":
+            rows = product_rows(m, a, b)
+        else:
+            rows = [product << place for place, product in _pieces(a, b)]
         extra = Cat(bits.get(place, Const(0, 1)) for place in range(width))
         # Nothing but the bits of an own summand: the carry's product is short of a sign.
         rows += [carry.replicate(len(b)) & b, extra]

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from tpulite.arch.build import Build
+from tpulite_rtl.lib import gowin_product
 from tpulite_rtl.lib.carry_chain import product_sum
 
 __all__ = ["STYLES", "multiply_add"]
@@ -29,7 +30,8 @@ def multiply_add(
     style : str
         One of :data:`STYLES`.
     platform : object, optional
-        A :class:`tpulite.arch.build.Build`: for ``ecp5`` logic is carry chains of its cells.
+        A :class:`tpulite.arch.build.Build`: for ``ecp5`` logic is carry chains of its cells, for
+        ``gw5a`` a product is an instance of a multiplier.
 
     Raises
     ------
@@ -44,9 +46,12 @@ def multiply_add(
     if len(c) < len(a) + len(b):
         raise ValueError(f"Product of {len(a) + len(b)} bits cannot be added to {len(c)}")
     total = Signal(signed(len(c)))
-    if style == "dsp":
+    target = Build.of(platform).target
+    if style == "dsp" and target == "gw5a":
+        m.d.comb += total.eq(gowin_product.product(m, a, b) + c)
+    elif style == "dsp":
         m.d.comb += total.eq(a * b + c)
-    elif Build.of(platform).target == "ecp5":
+    elif target == "ecp5":
         m.d.comb += total.eq(product_sum(m, a, b, c))
     else:
         m.d.comb += total.eq(_booth(a, b, c))

@@ -79,7 +79,9 @@ class Divider(wiring.Component):
         a, b = Signal(signed(32), reset_less=True), Signal(_DIGIT * _DIGITS, reset_less=True)
         width = len(a) + _DIGIT
         style = Build.of(platform).wide_style
-        rows = summands(m, a, b[:_DIGIT], carry=Const(0, 1), bits={}, style=style)
+        rows = summands(
+            m, a, b[:_DIGIT], carry=Const(0, 1), bits={}, style=style, platform=platform
+        )
         low, high = (Signal(signed(width), name=x, reset_less=True) for x in ("low", "high"))
         partial = Signal(signed(width + 1), reset_less=True)
         rounding = Const(1 << 30, signed(width + 1))

@@ -83,7 +83,9 @@ class ElementwiseLane(wiring.Component):
         passed |= Mux(negates, ~(factor[:_OWN_BITS].as_signed() << OPERAND_BITS), 0)
         passed, negates = register(1, passed, "passed"), register(1, negates, "negates")
         style = Build.of(platform).lane_style
-        low, high = product_addends(m, x[:OPERAND_BITS], factor, triple, style=style)
+        low, high = product_addends(
+            m, x[:OPERAND_BITS], factor, triple, style=style, platform=platform
+        )
         low, high = register(1, low, "low"), register(1, high, "high")
         is_negative = register(1, x[-1], "is_negative")
 

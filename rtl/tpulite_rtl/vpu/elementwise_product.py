@@ -2,6 +2,9 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
+from tpulite.arch.build import Build
+from tpulite_rtl.lib.gowin_product import product_rows
+
 __all__ = ["OPERAND_BITS", "product_addends"]
 
 OPERAND_BITS = 8
@@ -12,7 +15,7 @@ _DIGIT_BITS = 3
 
 
 def product_addends(
-    m: Module, x: Value, factor: Value, triple: Value, *, style: str
+    m: Module, x: Value, factor: Value, triple: Value, *, style: str, platform: object = None
 ) -> tuple[Value, Value]:
     """Return two signed values whose sum is ``x * factor``, modulo 2**(9 + bits of the factor).
 
@@ -29,7 +32,12 @@ def product_addends(
     style : str
         ``dsp``: two multiplications that fit into DSP blocks. ``logic``: each digit of -4 ... 4
         selects a multiple of the factor (Booth, radix 8); all of them are known before.
+    platform : object, optional
+        A :class:`tpulite.arch.build.Build`: for ``gw5a`` products are instances of a multiplier.
     """
+    if style == "dsp" and Build.of(platform).target == "gw5a":
+        first, second = product_rows(m, x, factor)
+        return first, second
     if style == "dsp":
         return x * factor[:_DSP_BITS], (x * factor[_DSP_BITS:].as_signed()) << _DSP_BITS
 

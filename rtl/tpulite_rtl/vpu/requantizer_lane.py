@@ -119,6 +119,7 @@ class RequantizerLane(wiring.Component):
             carry=carry,
             bits={30: flags[4]} if self.roundings & _DOUBLING else {},
             style=Build.of(platform).wide_style,
+            platform=platform,
         )
         rows = [register(2, row, f"row_{index}") for index, row in enumerate(rows)]
         # Machines that only double drop bits 0 ... 30 after the first rounding.

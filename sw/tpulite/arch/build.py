@@ -6,7 +6,7 @@ __all__ = ["MEMORIES", "MULTIPLIERS", "TARGETS", "Build"]
 
 MULTIPLIERS = ("dsp", "logic", "mostly_dsp")
 MEMORIES = ("generic", "block", "macro")
-TARGETS = ("generic", "ecp5", "gates")
+TARGETS = ("generic", "ecp5", "gw5a", "gates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class Build:
         ``tpulite_clock_gate``, which the maker of the chip provides.
     target : str
         What synthesis maps to: ``ecp5`` uses its carry cells ``CCU2C`` where products are logic,
+        ``gw5a`` its multipliers ``MULT12X12`` where they are not, as Yosys infers none,
         ``gates`` has no multipliers, so that the requantizer and the divider are logic, too.
     """
 
