@@ -10,7 +10,6 @@ from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.configs import named_config
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Pool
 from tpulite_testing.drawn.range_cases import draw_case
 from tpulite_testing.drawn.range_networks import Builder, resized, results, wanted
 from tpulite_testing.graphs.range_layers import pool
@@ -18,22 +17,12 @@ from tpulite_testing.graphs.range_layers import pool
 CONFIGS = (Config(), Config(ub_rows=1024), Config(array_size=4, ub_rows=2048))
 
 
-def drawn(rng, kind: str):
-    """Draw a layer that has a substitute, as a rule."""
-    case = draw_case(rng, kind)
-    layer = case.layer
-    if isinstance(layer, Pool) and layer.op != "max":
-        layer = replace(layer, padding=(0, 0, 0, 0))
-        case = replace(case, layer=layer, smallest=layer.window)
-    return case
-
-
 @pytest.mark.parametrize("kind", ["pool", "multiplier"])
 def test_substitutes_compute_the_same(kind):
     rng, stood = np.random.default_rng(7), 0
-    for number in range(36):
+    for number in range(60):
         config = CONFIGS[number % len(CONFIGS)]
-        case = drawn(rng, kind)
+        case = draw_case(rng, kind)
         height, width = (size + int(rng.integers(1, 24)) for size in case.smallest)
         graph = replace(case.graph(height, width), unsigned=frozenset())
         batch = int(rng.integers(1, 4))
@@ -60,10 +49,11 @@ def test_maxima_of_five_rows_take_half_the_cycles():
 
 
 @pytest.mark.parametrize("machine", ["16x16", "8x8", "4x4"])
-def test_averages_without_padding_are_products(machine):
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_averages_are_products(machine, padding):
     config = named_config(machine)
     net = Builder(np.random.default_rng(3), (20, 20, 24))
-    graph = net.graph(net.pool(net.conv("x", 24, 1), "average", 3, 1))
+    graph = net.graph(net.pool(net.conv("x", 24, 1), "average", 3, 1, padding))
     program = compile_range(graph, ShapeRange((1, 2), (8, 40), (8, 40)), config)
     fast, plain = (x.bind(24, 31) for x in (program, program.plain))
     cycles = [predict_cycles(x.commands, config) for x in (fast, plain)]

@@ -228,13 +228,15 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
     others = ()
     with suppress(ValueError):  # what a substitute cannot be, its layer is
         if program.shapes.channels == (depth, depth) and (other := substitute_all(layers)):
-            others = (_compile(other, shapes, config).network,)
+            others = (_compile(other, shapes, config, averaged=True).network,)
     return RangeProgram(program.network, program.shapes, others)
 
 
-def _compile(layers: LayerGraph, shapes: ShapeRange, config: Config) -> RangeProgram:
+def _compile(
+    layers: LayerGraph, shapes: ShapeRange, config: Config, *, averaged: bool = False
+) -> RangeProgram:
     """Compile layers as they are."""
-    network = compile_nodes(layers, shapes, config)
+    network = compile_nodes(layers, shapes, config, averaged=averaged)
     depth = layers.activations[layers.inputs[0]].shape[2]
     if shapes.channels is None:
         shapes = replace(shapes, channels=(depth, depth))

@@ -7,6 +7,7 @@ from functools import cached_property
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind.join import find_parts
 from tpulite.compiler.bind.normalize import normalize
+from tpulite.compiler.bind.substitutes import averages_on_array
 from tpulite.compiler.geometry.axis import Axis1D, axes_of
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
@@ -218,8 +219,10 @@ class Network:
         return one and images[first].shape[:2] != (1, 1)
 
 
-def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Network:
-    """Compile all layers but for their extents.
+def compile_nodes(
+    layers: LayerGraph, shapes: ShapeRange, config: Config, *, averaged: bool = False
+) -> Network:
+    """Compile all layers but for their extents; averages on the array, if they are ``averaged``.
 
     Raises
     ------
@@ -242,7 +245,11 @@ def compile_nodes(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Net
             computed, patches = _pack(layer, layers, shapes, config)
             if patches is not None:
                 packed[inputs[0]] = Packed(_axes(layer), _axes(computed), patches)
-        operator = _operator(computed, layers, shapes, config, packed_rows=single)
+        if averaged and isinstance(layer, Pool) and averages_on_array(layer, layers.activations):
+            channels = layers.activations[layer.output].shape[2]
+            operator = DepthwiseFilter.averaging(layer, channels, config)
+        else:
+            operator = _operator(computed, layers, shapes, config, packed_rows=single)
         key = operator.key
         kind = None if key is None else kinds.setdefault(key, len(kinds))
         nodes.append(Node(layer, operator, inputs, size, kind))

@@ -14,6 +14,8 @@ from tpulite.compiler.bind.network import Network, Node
 from tpulite.compiler.bind.network_plan import LayerPlan, NetworkPlan
 from tpulite.compiler.bind.residency import ResidentCandidate, place_tensors
 from tpulite.compiler.bind.sizes import Sizes
+from tpulite.compiler.operators.conv import Convolution
+from tpulite.compiler.operators.depthwise import DepthwiseFilter
 from tpulite.compiler.operators.operator import (
     Constants,
     Operator,
@@ -27,7 +29,6 @@ from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.plan.strategy import Room, Strategy, choose
-from tpulite.graph.layers import Conv, Depthwise
 from tpulite.program import LayerInfo, TensorSpec
 
 __all__ = ["bind_network", "plan_network"]
@@ -81,7 +82,7 @@ def _choose_way(network: Network, shape: Shape) -> tuple["_Binder", list["_Worke
 
 
 def _on_array(node: Node) -> bool:
-    return isinstance(node.layer, Conv | Depthwise)
+    return isinstance(node.operator, Convolution | DepthwiseFilter)
 
 
 @dataclass(frozen=True)

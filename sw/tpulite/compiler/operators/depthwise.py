@@ -1,7 +1,10 @@
 """Depthwise convolutions, bound to shapes."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import product
 from math import prod
+
+import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import (
@@ -19,10 +22,11 @@ from tpulite.compiler.operators.operator import Constants, Operator, Task
 from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut
+from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.plan.depthwise import FilterFacts, depthwise_strategies, filter_rows
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.graph.layers import Depthwise
+from tpulite.graph.layers import Depthwise, Pool, Requantization
 
 __all__ = ["DepthwiseFilter"]
 
@@ -38,6 +42,8 @@ class DepthwiseFilter(Operator):
         The machine.
     outputs : tuple of int, optional
         Outputs along height and width, if they are known.
+    averages : mapping of int to Requantization, optional
+        What becomes of sums over windows of so many positions, in order.
 
     Attributes
     ----------
@@ -51,7 +57,11 @@ class DepthwiseFilter(Operator):
     """
 
     def __init__(
-        self, layer: Depthwise, config: Config, outputs: tuple[int, int] | None = None
+        self,
+        layer: Depthwise,
+        config: Config,
+        outputs: tuple[int, int] | None = None,
+        averages: Mapping[int, Requantization] | None = None,
     ) -> None:
         kh, kw, channels = layer.weight.shape
         for what, value, limit in (
@@ -63,12 +73,37 @@ class DepthwiseFilter(Operator):
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
         self._layer, self._config = layer, config
         self._axes = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
-        weights = pack_depthwise(layer, config, outputs)
+        weights = pack_depthwise(layer, config, outputs, averages)
         self.constants = weights.data
         blocks = -(-channels // config.array_size)
         self.facts = FilterFacts(config, *self._axes, blocks, weights)
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
-        self.key: Hashable | None = (Depthwise, layer.weight.shape, self._axes, weights.form)
+        kind = layer.weight.shape, self._axes, weights.form, weights.divisors
+        self.key: Hashable | None = (Depthwise, *kind)
+
+    @classmethod
+    def averaging(cls, layer: Pool, channels: int, config: Config) -> "DepthwiseFilter":
+        """Return what computes the averages of a pool as products with ones.
+
+        Raises
+        ------
+        ValueError
+            If averages of so many numbers cannot be exact.
+        """
+        axes = axes_of(layer.window, layer.stride, (1, 1), layer.padding)
+        sizes = (range(1 if axis.clipped else axis.kernel, axis.kernel + 1) for axis in axes)
+        counts = sorted({rows * columns for rows, columns in product(*sizes)})
+        averages = {count: pool_requantization(layer, count) for count in counts}
+        summed = Depthwise(
+            name=layer.name,
+            inputs=layer.inputs,
+            output=layer.output,
+            weight=np.ones((*layer.window, channels), np.int8),
+            requantization=averages[counts[-1]],
+            stride=layer.stride,
+            padding=layer.padding,
+        )
+        return cls(summed, config, None, averages)
 
     def axes_of(self, height: Number, width: Number) -> tuple[Axis1D, Axis1D]:
         """Return the geometries along height and width."""

@@ -20,6 +20,32 @@ __all__ = ["depthwise_steps"]
 _SIZE = CONV.limit("width")
 
 
+def _cut_clipped(
+    begin: Indices, stop: Indices, first: Indices, last: Indices
+) -> tuple[Indices, Indices, Indices]:
+    """Cut ranges of outputs so that each one before ``first`` and from ``last`` on is alone.
+
+    Returns
+    -------
+    owner, begin, stop : array of int
+        The range of each part, and where it begins and ends.
+    """
+    if (begin >= first).all() and (stop <= last).all():
+        return np.arange(len(begin)), begin, stop
+    before = np.maximum(np.minimum(stop, first) - begin, 0)
+    inside = np.maximum(begin, first), np.minimum(stop, last)
+    middle = inside[1] > inside[0]
+    behind = np.maximum(begin, last)
+    parts = Segments.of(before + middle + np.maximum(stop - behind, 0))
+    i, number = parts.owner, parts.number
+    whole = middle[i] & (number == before[i])
+    alone = np.where(
+        number < before[i], begin[i] + number, behind[i] + number - (before + middle)[i]
+    )
+    start = np.where(whole, inside[0][i], alone)
+    return i, start, np.where(whole, inside[1][i], start + 1)
+
+
 def depthwise_steps(works: Sequence[FilterWork]) -> list[Step]:
     """Return the commands of depthwise convolutions, of each by itself."""
     return _Commands(works).steps()
@@ -38,6 +64,7 @@ class _Commands:
         taps = [w.facts.weights.patterns[w.strategy.sizes["pattern"]].taps for w in works]
         self._taps = Taps(*np.concatenate([each.table for each in taps], axis=1))
         self._taps_start = Segments.of(layers["kernel_parts"]).starts
+        self._divisors = [work.facts.weights.divisors for work in works]
         self._slabs = slabs = cut_slabs(layers)
         # Tiles: slabs, then blocks.
         self._tiles = tiles = Segments.of(slabs.segments.counts * layers["blocks"])
@@ -61,27 +88,59 @@ class _Commands:
         self._starts = self._members.starts[tiles.starts]
 
     def _cut_regions(self) -> None:
-        """Cut slabs at images, and into what one stream computes."""
+        """Cut slabs at images and clipped windows, and into what one stream computes."""
         layers, slabs = self._layers, self._slabs
-        accumulators, width = self._config.acc_rows, layers["out_width"]
-        x = layers.spread(np.arange(len(width))).axis("x")
         down = layers["inner"] == Axis.Y
-        widest = np.minimum((_SIZE - x.reach) // x.stride + 1, accumulators)
-        across = np.where(down, ceil_div(width, widest), self._parts(width, widest, slice(None)))
-        lines = np.maximum(accumulators // ceil_div(width, across), 1)
-        layer, first, stop = slabs.cut(layers, np.zeros_like(width), lines)
+        columns, x, x_stop = self._cut_columns(down)
+        widest = np.maximum.reduceat(x_stop - x, columns.starts[:-1])
+        lines = np.maximum(self._config.acc_rows // widest, 1)
+        layer, first, stop = slabs.cut(layers, np.zeros_like(widest), lines)
+        image = first // layers["out_height"][layer] * layers["out_height"][layer]
+        whole = (layers[name][layer] for name in ("whole_row", "whole_rows_stop"))
+        i, first, stop = _cut_clipped(first - image, stop - image, *whole)
+        layer, first, stop = layer[i], first + image[i], stop + image[i]
         rows = stop - first
         even = self._parts(rows, lines[layer], layer)
         parts = Segments.of(np.where(down[layer], even, ceil_div(rows, lines[layer])))
         i, layer = parts.owner, layer[parts.owner]
         begin, end = cut_parts(parts, rows[i], parts.counts[i], 1)
         y, y_stop = first[i] + begin, first[i] + end
-        regions = Segments.of(across[layer])
+        regions = Segments.of(columns.counts[layer])
         i, layer = regions.owner, layer[regions.owner]
-        begin, end = cut_parts(regions, width[layer], across[layer], 1)
+        j = columns.starts[layer] + regions.number
         self._r_layer, self._r_slab = layer, slabs.find(layer, y[i])
         self._r_row, self._r_rows = y[i], (y_stop - y)[i]
-        self._r_column, self._r_columns = begin, end - begin
+        self._r_column, self._r_columns = x[j], (x_stop - x)[j]
+        self._r_record = self._records()
+
+    def _cut_columns(self, down: Indices) -> tuple[Segments, Indices, Indices]:
+        """Return ranges of columns of each layer: where they begin and end."""
+        layers = self._layers
+        x = layers.spread(np.arange(len(down))).axis("x")
+        most = np.minimum((_SIZE - x.reach) // x.stride + 1, self._config.acc_rows)
+        most = np.broadcast_to(most, down.shape)
+        whole = layers["whole_column"], layers["whole_columns_stop"]
+        layer, begin, stop = _cut_clipped(np.zeros_like(whole[0]), layers["out_width"], *whole)
+        count = stop - begin
+        even = self._parts(count, most[layer], layer)
+        parts = Segments.of(np.where(down[layer], ceil_div(count, most[layer]), even))
+        i = parts.owner
+        first, last = cut_parts(parts, count[i], parts.counts[i], 1)
+        return Segments.owned(layer[i], len(down)), begin[i] + first, begin[i] + last
+
+    def _records(self) -> Indices:
+        """Return for each region the row of its record, from the first one of a block."""
+        mine, found = self._layers.spread(self._r_layer), np.zeros_like(self._r_row)
+        if any(self._divisors):
+            row = self._r_row % mine["out_height"]
+            top, bottom = mine.axis("y").reads_of(row, row, mine["height"])
+            left, right = mine.axis("x").reads_of(self._r_column, self._r_column, mine["width"])
+            count = (bottom - top) * (right - left)
+            for i, divisors in enumerate(self._divisors):
+                if divisors:
+                    here = self._r_layer == i
+                    found[here] = np.searchsorted(divisors, count[here])
+        return found * mine["record_step"]
 
     def _parts(self, outputs: Indices, limit: Indices, layer: Indices | slice) -> Indices:
         """Return into how many parts outputs along the inner axis of layers are cut."""
@@ -164,7 +223,7 @@ class _Commands:
         place = (
             (row + records)[tile] + number * mine["number_rows"] + kernel_part * config.array_size
         )
-        self._weight_row, self._record_row = place, row[tile]
+        self._weight_row, self._record_row = place, row[tile] + self._r_record[self._region]
         uses = pick(mine["stays"], mine["blocks"], tiles.counts[self._layer])
         early = uses + pick(stays, block, tiles.number)[tile]
         return by_block, by_tile, early

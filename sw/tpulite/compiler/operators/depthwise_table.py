@@ -33,6 +33,10 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
     source, target = site.sources[0], site.target
     sourced, stored = not isinstance(source, Resident), not isinstance(target, Resident)
     rows = filter_rows(facts, extents, Room(0, (sourced,), stored))
+    out_width = facts.x.outputs(width)
+    whole = (0, rows.out_height), (0, out_width)
+    if weights.divisors:
+        whole = facts.y.whole(height), facts.x.whole(width)
     return {
         **numbers("y", facts.y),
         **numbers("x", facts.x),
@@ -44,7 +48,11 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
         "height": height,
         "width": width,
         "out_height": rows.out_height,
-        "out_width": facts.x.outputs(width),
+        "out_width": out_width,
+        "whole_row": whole[0][0],
+        "whole_rows_stop": whole[0][1],
+        "whole_column": whole[1][0],
+        "whole_columns_stop": whole[1][1],
         "read_unit": grain(rows.in_bytes),
         "pitch": pitch_of(width, facts.config) if sourced else width,
         "in_block": source.block_rows if isinstance(source, Resident) else 0,
@@ -61,6 +69,7 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
         "number_rows": pattern.tile_rows(facts.config.array_size),
         "block_rows": facts.block_rows(pattern),
         "records": weights.record_rows,
+        "record_step": weights.record_rows // max(len(weights.divisors), 1),
         "zeros": weights.zeros,
         "form": weights.form,
         "stays": kind.startswith("resident"),

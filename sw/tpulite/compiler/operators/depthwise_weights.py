@@ -1,5 +1,7 @@
 """Weight tiles of depthwise convolutions, for every number of outputs that a command computes."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,20 +13,29 @@ from tpulite.compiler.geometry.axis import LARGEST_KERNEL
 from tpulite.compiler.place.weights import filter_tiles, layer_records
 from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern, Taps
 from tpulite.compiler.plan.depthwise_plan import delayed_ways, large_depthwise_plan
-from tpulite.graph.layers import Depthwise
+from tpulite.graph.layers import Depthwise, Requantization
 
 __all__ = ["pack_depthwise"]
 
 
 def pack_depthwise(
-    layer: Depthwise, config: Config, outputs: tuple[int, int] | None = None
+    layer: Depthwise,
+    config: Config,
+    outputs: tuple[int, int] | None = None,
+    averages: Mapping[int, Requantization] | None = None,
 ) -> DepthwiseWeights:
     """Pack weights and records of all channel blocks.
 
     Patterns are those of a large activation, or of one whose outputs along y and x are known.
+    Averages have a requantization for each number of positions of a window.
     """
-    size, (form, records) = config.array_size, layer_records(layer, config)
-    assert form is not None
+    size, averages = config.array_size, averages or {}
+    packed = [
+        layer_records(replace(layer, requantization=each), config) for each in averages.values()
+    ] or [layer_records(layer, config)]
+    form = packed[0][0]
+    assert form is not None and all(each == form for each, _ in packed)
+    records = [np.concatenate(block) for block in zip(*(each for _, each in packed), strict=True)]
     parts = [b"".join(block.tobytes() for block in records)]
     offset = len(parts[0])
     patterns = []
@@ -35,7 +46,7 @@ def pack_depthwise(
         patterns.append(pattern)
     parts.append(np.full(size * size, layer.weight_zero_point, np.int8).tobytes())
     rows = len(records[0])
-    return DepthwiseWeights(b"".join(parts), form, rows, tuple(patterns), offset)
+    return DepthwiseWeights(b"".join(parts), form, rows, tuple(patterns), offset, tuple(averages))
 
 
 def _pattern(

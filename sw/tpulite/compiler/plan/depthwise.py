@@ -50,10 +50,15 @@ class FilterFacts:
         """Whether a drain keeps the pace of the array; else sums are drained by themselves."""
         return self.config.lanes == self.config.array_size
 
+    @property
+    def clipped(self) -> tuple[int, int]:
+        """Rows and columns of outputs that are regions of their own, at most."""
+        return (self.y.clipped, self.x.clipped) if self.weights.divisors else (0, 0)
+
     def block_rows(self, pattern: Pattern) -> int:
         """Return the rows of the constants of a channel block, as far as a shape needs them."""
         size, numbers = self.config.array_size, pattern.numbers
-        if pattern.inner == Axis.X:  # columns are cut evenly
+        if pattern.inner == Axis.X and not self.clipped[1]:  # columns are cut evenly
             numbers = min(numbers, 2)
         return numbers * pattern.tile_rows(size) + self.weights.record_rows
 
@@ -166,7 +171,12 @@ def _array_cycles(
         beside = pattern.parts(columns, accumulators)
         lines = most(accumulators // ceil_div(columns, beside), 1)
         down = ceil_div(slab, lines)
-    parts = least(down * most(sizes["slabs"], rows.batch), total), beside
+    parts, alone = (least(down * most(sizes["slabs"], rows.batch), total), beside), 0
+    if facts.weights.divisors:  # outputs whose windows are clipped are regions of their own
+        more = facts.clipped[0] * rows.batch, facts.clipped[1]
+        regions = parts[0] * parts[1]
+        parts = least(parts[0] + more[0], total), least(parts[1] + more[1], columns)
+        alone = most(parts[0] * parts[1] - regions, 0)
     # Pairs are positions of stride 1, under kernels of two.
     pairs = both(pattern.pairs, columns // beside >= pattern.many)
     windows = (
@@ -182,6 +192,7 @@ def _array_cycles(
     regions = parts[0] * parts[1]
     commands = regions * len(pattern.taps)
     slots = most(slots, commands * config.array_size)
+    slots = slots + alone * len(pattern.taps) * config.array_size
     if not facts.at_once:
         commands = commands + regions
         drained = total * columns * drain_interval(Drain.REQUANTIZE, config)

@@ -114,11 +114,13 @@ class DepthwiseWeights:
     form : RecordForm
         Form of the records.
     record_rows : int
-        Rows of the records of a block.
+        Rows of all records of a block.
     patterns : tuple of Pattern
         The best one for each inner axis.
     zeros : int
         Where the tile of zeros begins.
+    divisors : tuple of int
+        Of averages: positions of windows that have a record of their own, in order.
     """
 
     data: bytes
@@ -126,3 +128,4 @@ class DepthwiseWeights:
     record_rows: int
     patterns: tuple[Pattern, ...]
     zeros: int
+    divisors: tuple[int, ...] = ()
