@@ -50,6 +50,7 @@ def _placed(pnr: dict) -> str:
     how += ["alternate"] if pnr["alternate"] else []
     how += [f"{pnr['placer']} placer"] if pnr["placer"] != PLACERS[0] else []
     how += [f"blockages {pnr['blockages']}"] if pnr.get("blockages") else []
+    how += [f"density {pnr['density']}"] if pnr.get("density") else []
     return ", ".join([pnr["part"], *how])
 
 

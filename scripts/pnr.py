@@ -105,6 +105,9 @@ def parsed() -> argparse.Namespace:
         "--blockages", type=int, default=0, help="leave one of so many rows of tiles without logic"
     )
     parser.add_argument(
+        "--density", type=float, default=0, help="of tiles as the heap placer spreads cells"
+    )
+    parser.add_argument(
         "--flat", action=argparse.BooleanOptionalAction, help="optimize across the blocks' borders"
     )
     options = parser.parse_args()
@@ -115,6 +118,8 @@ def parsed() -> argparse.Namespace:
         parser.error("--weight: the static placer has none")
     if options.blockages and options.part == gw5a.PART:
         parser.error("--blockages: only on an ECP5")
+    if not 0 <= options.density <= 1:
+        parser.error(f"--density: {options.density}; at most 1, or 0 for nextpnr's")
     if options.mhz < 0:
         parser.error(f"--mhz: {options.mhz}; a frequency, or 0 for none")
     if options.blockages < 0 or options.blockages == 1:
@@ -138,7 +143,14 @@ def main() -> None:
     part = f"LFE5U-{options.part}" if options.part else part_for(options.config)
     part = gw5a.PART if target == "gw5a" else part
     console = Console(width=80)
-    how = Options(options.mhz, options.weight, options.alternate, options.placer, options.blockages)
+    how = Options(
+        mhz=options.mhz,
+        weight=options.weight,
+        alternate=options.alternate,
+        placer=options.placer,
+        blockages=options.blockages,
+        density=options.density,
+    )
     found, unrouted, used = [], {}, {}
     for done, seed in enumerate(range(options.first, options.first + options.seeds)):
         with shown(console, f"seed {seed}, {done + 1} of {options.seeds}") as tell:

@@ -106,6 +106,9 @@ class Options:
         One of `PLACERS`; only the first looks at ``weight``.
     blockages : int
         See `with_blockages`; 0 for none.
+    density : float
+        How full the heap placer makes tiles as it spreads cells, 0: as nextpnr does, 0.9. A lower
+        one spares time while cells of few pins lie on top of each other.
     """
 
     mhz: int = 0
@@ -113,12 +116,14 @@ class Options:
     alternate: bool = False
     placer: str = PLACERS[0]
     blockages: int = 0
+    density: float = 0
 
     def words(self, seed: int) -> list[str]:
         """Return what nextpnr is told. On a full part its router1 had not ended after an hour."""
         return [
             *("--freq", str(self.mhz or _MHZ), "--seed", str(seed), "--router", "router2"),
             *("--placer", self.placer, "--placer-heap-timingweight", str(self.weight)),
+            *(["--placer-heap-beta", str(self.density)] if self.density else []),
             *(["--router2-alt-weights"] if self.alternate else []),
             *(["--tmg-ripup"] if self.mhz else []),
         ]
