@@ -65,6 +65,11 @@ class Patches:
     pad: tuple[int, int]
     fill: int
 
+    @property
+    def tile(self) -> bool:
+        """Whether patches lie beside each other from the first pixel on, so that none is twice."""
+        return self.step == self.size and not any(self.pad)
+
 
 _NUMBERS = ("offset", "m", "channels", "batch")
 

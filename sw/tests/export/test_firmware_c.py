@@ -157,6 +157,8 @@ def specs():
         yield TensorSpec(**image | {"m": 4, "patches": wide})
         far = Patches((3, 4), size=(1, 2), step=(9, 9), pad=(0, 3), fill=5)
         yield TensorSpec(**image | {"m": 12, "patches": far})
+        beside = Patches((3, 3), size=(4, 5), step=(4, 5), pad=(0, 0), fill=0)
+        yield TensorSpec(**image | {"m": 9, "patches": beside, "image": (11, 13)}, batch=2)
         several = {"image": (2, height, width), "m": 24, "patches": patches}
         yield TensorSpec(**image | several)
         rows = PackedRows(5, pad=1, fill=-9)
@@ -185,7 +187,7 @@ def test_layouts_are_those_of_the_host(tmp_path):
             got = np.full(due.size + 64, 0x55, np.uint8)
             library.tpulite_pack(layout, pointer(host[askew:]), pointer(got))
             assert (got[: due.size] == due).all() and (got[due.size :] == 0x55).all(), spec
-            if spec.patches is None and spec.packed_rows is None:
+            if (spec.patches is None or spec.patches.tile) and spec.packed_rows is None:
                 host[inside] = 0
                 library.tpulite_unpack(layout, pointer(got), pointer(host[askew:]))
                 back = host[inside].reshape(spec.shape)

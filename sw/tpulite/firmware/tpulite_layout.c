@@ -171,20 +171,45 @@ static void get(uint8_t *to, const uint8_t *from, uint32_t flip, uint32_t bytes)
         *to++ = (uint8_t)(*from++ ^ flip);
 }
 
+/* Read bytes of a vector from its byte `begin` on, through the blocks of channels. */
+static void get_bytes(const tpulite_layout *layout, const uint8_t *vector, uint32_t begin, uint8_t *to,
+                      uint32_t bytes)
+{
+    const uint32_t size = layout->vector_bytes;
+    vector += begin / size * layout->block_bytes;
+    for (begin %= size; bytes; begin = 0, vector += layout->block_bytes) {
+        uint32_t count = size - begin < bytes ? size - begin : bytes;
+        get(to, vector + begin, layout->flip, count);
+        to += count;
+        bytes -= count;
+    }
+}
+
+/* Read a vector back into feature map `y`: a pixel, or the rows of a patch, of which the last ones
+ * may have pixels that do not exist. */
+static void get_vector(const tpulite_layout *layout, const uint8_t *vector, uint8_t *y, uint32_t row,
+                       uint32_t column)
+{
+    const uint32_t pixel = layout->pixel_bytes, width = layout->width * pixel;
+    const uint32_t left = column * layout->columns.size * pixel, line = layout->columns.size * pixel;
+    const uint32_t kept = width - left < line ? width - left : line;
+    const uint32_t top = row * layout->rows.size;
+    for (uint32_t i = 0; i < layout->rows.size && top + i < layout->height; i++)
+        get_bytes(layout, vector, i * line, y + (top + i) * width + left, kept);
+}
+
 void tpulite_unpack(const tpulite_layout *layout, const uint8_t *at, void *y)
 {
-    const uint32_t vectors = layout->parts * layout->rows.count * layout->columns.count;
     uint8_t *to = y;
     for (uint32_t i = 0; i < layout->images; i++, at += layout->image_bytes) {
-        for (uint32_t vector = 0; vector < vectors; vector++) {
-            const uint8_t *from = at + vector * layout->vector_bytes;
-            uint32_t left = layout->pixel_bytes;
-            for (; left; from += layout->block_bytes) {
-                uint32_t count = left < layout->vector_bytes ? left : layout->vector_bytes;
-                get(to, from, layout->flip, count);
-                to += count;
-                left -= count;
-            }
+        const uint8_t *vector = at;
+        for (uint32_t part = 0; part < layout->parts; part++) {
+            for (uint32_t row = 0; row < layout->rows.count; row++)
+                for (uint32_t column = 0; column < layout->columns.count; column++) {
+                    get_vector(layout, vector, to, row, column);
+                    vector += layout->vector_bytes;
+                }
+            to += layout->height * layout->width * layout->pixel_bytes;
         }
     }
 }

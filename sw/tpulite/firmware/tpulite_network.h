@@ -149,8 +149,8 @@ tpulite_status tpulite_network_run(const tpulite_network *network,
  * first. `values` is that output of one input. */
 uint32_t tpulite_class(const tpulite_network *network, const void *values);
 
-/* Lay a tensor out as the chip reads it, and read one back (not from patches or packed rows). `at`
- * is the layout's first byte. */
+/* Lay a tensor out as the chip reads it, and read one back (not from packed rows, nor from patches that
+ * are not beside each other). `at` is the layout's first byte. */
 void tpulite_pack(const tpulite_layout *layout, const void *x, uint8_t *at);
 void tpulite_unpack(const tpulite_layout *layout, const uint8_t *at, void *y);
 

@@ -70,11 +70,12 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     Raises
     ------
     ValueError
-        If the image has not the size that ``spec`` asks for, or lies in packed rows or patches,
-        which may lack pixels.
+        If the image has not the size that ``spec`` asks for, or lies in packed rows, or in patches
+        that are not beside each other: these may lack pixels.
     """
-    for layout, kind in ((spec.packed_rows, "packed rows"), (spec.patches, "patches")):
-        if layout is not None:
+    apart = spec.patches is not None and not spec.patches.tile
+    for found, kind in ((spec.packed_rows is not None, "packed rows"), (apart, "patches")):
+        if found:
             raise ValueError(f"Tensor {spec.name!r} is stored as {kind}, and cannot be read back")
     if image.size != spec.nbytes(config):
         raise ValueError(
@@ -90,7 +91,10 @@ def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> n
     rows = image.reshape(blocks, spec.block_bytes(config))
     data = np.ascontiguousarray(rows[:, :used]).view(spec.dtype)
     channels = data.reshape(blocks, spec.m, n).transpose(1, 0, 2).reshape(spec.m, blocks * n)
-    return np.ascontiguousarray(channels[:, : spec.channels]).reshape(spec.shape)
+    vectors = channels[:, : spec.depth]
+    if spec.patches is not None:
+        return _unpack_patches(vectors, spec, spec.patches)
+    return np.ascontiguousarray(vectors).reshape(spec.shape)
 
 
 def _pack_patches(values: np.ndarray, patches: Patches) -> np.ndarray:
@@ -108,6 +112,14 @@ def _pack_patches(values: np.ndarray, patches: Patches) -> np.ndarray:
     windows = np.lib.stride_tricks.sliding_window_view(padded, patches.size, axis=(0, 1))
     chosen = windows[:: patches.step[0], :: patches.step[1]]  # [y, x, channel, row, column]
     return chosen.transpose(0, 1, 3, 4, 2).reshape(*patches.count, -1)
+
+
+def _unpack_patches(vectors: np.ndarray, spec: TensorSpec, patches: Patches) -> np.ndarray:
+    """Return the image of patches that lie beside each other; the last ones may be cut."""
+    whole = vectors.reshape(*patches.count, *patches.size, spec.channels).transpose(0, 2, 1, 3, 4)
+    height, width = (n * size for n, size in zip(patches.count, patches.size, strict=True))
+    rows, columns, _ = spec.shape
+    return np.ascontiguousarray(whole.reshape(height, width, -1)[:rows, :columns])
 
 
 def _pack_rows(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
