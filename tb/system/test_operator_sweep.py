@@ -61,6 +61,14 @@ def test_the_chip_equals_litert_in_windows_that_no_command_can_express():
     assert ran >= 0.8 * LARGE_CASES, sorted(left)
 
 
+def test_the_chip_equals_litert_in_layers_of_few_outputs():
+    """They compute several pixels at once, which the host puts in place."""
+    drawn = cases(CASES // 2, seed=SEED, operators=("conv", "transposed_conv"))
+    few = [case for case in drawn if 2 * case.graph.tensors["w"].shape[0] <= DEFAULT.array_size]
+    ran, left = compare(DEFAULT, few)
+    assert ran >= 10, sorted(left)
+
+
 @pytest.mark.parametrize("op", ["resize_between", "dilated", "dilated_row"])
 def test_the_chip_equals_litert_in_operators_that_become_others(op):
     config = DEFAULT

@@ -22,8 +22,10 @@ from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.maxima import separate_maxima
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
+from tpulite.compiler.rewrite.outputs import join_outputs
 from tpulite.compiler.rewrite.patches import pack_patches
-from tpulite.compiler.rewrite.picks import mark_views, split_picks
+from tpulite.compiler.rewrite.picks import fill_blocks, mark_views, split_picks
+from tpulite.compiler.rewrite.results import leave_patches
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.stack import stack_images
 from tpulite.compiler.rewrite.substitute import substitute_layers
@@ -98,8 +100,8 @@ def _for_machine(rewrite: Callable[[LayerGraph, Config], LayerGraph]) -> Callabl
     return lambda state: replace(state, layers=rewrite(state.layers, state.config))
 
 
-def _densely(rewrite: Callable[[LayerGraph, Config], LayerGraph]) -> Callable[[State], State]:
-    """Return what rewrites layers for dense mode, which stacked images do not have."""
+def _of_images(rewrite: Callable[[LayerGraph, Config], LayerGraph]) -> Callable[[State], State]:
+    """Return what rewrites layers whose vectors may be several pixels; stacked images stay."""
     return lambda state: state if state.stacked else _for_machine(rewrite)(state)
 
 
@@ -120,9 +122,15 @@ def _stack(state: State) -> State:
     return state if tall is None else replace(state, layers=tall, stacked=True)
 
 
+def _split_transposed(state: State) -> State:
+    """Split transposed convolutions; few outputs are joined at once, as by ``join-outputs``."""
+    joined = "join-outputs" not in state.options.without
+    return replace(state, layers=split_transposed(state.layers, state.config, joined=joined))
+
+
 _SPLITS = (
     Pass("split-slices", _for_machine(split_picks), needed=True),
-    Pass("split-transposed", _for_machine(split_transposed), needed=True),
+    Pass("split-transposed", _split_transposed, needed=True),
 )
 
 REWRITES = (
@@ -135,8 +143,11 @@ REWRITES = (
     Pass("order-layers", _layers(order_layers)),
     Pass("substitute-layers", _for_machine(substitute_layers), needed=True, adds_zeros=True),
     Pass("separate-maxima", _for_machine(separate_maxima)),
-    Pass("join-neighbors", _densely(join_neighbors), switches=("dense_mode",), adds_zeros=True),
-    Pass("pack-patches", _densely(pack_patches), switches=("dense_mode",), adds_zeros=True),
+    Pass("join-neighbors", _of_images(join_neighbors), switches=("dense_mode",), adds_zeros=True),
+    Pass("join-outputs", _of_images(join_outputs), adds_zeros=True),
+    Pass("leave-patches", _layers(leave_patches)),
+    Pass("fill-blocks", _for_machine(fill_blocks), needed=True, adds_zeros=True),
+    Pass("pack-patches", _of_images(pack_patches), switches=("dense_mode",), adds_zeros=True),
     Pass("mark-views", _for_machine(mark_views), adds_zeros=True),
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
 from tpulite.graph.layers import Activation, Layer, LayerGraph
 
@@ -28,4 +29,6 @@ def replace_by_chains(
         for one in chain[:-1]:
             images[one.output] = one._infer(*(images[name] for name in one.inputs))
         made += chain
+    if len(made) == len(layers.layers) and all(map(is_, made, layers.layers)):
+        return layers
     return replace(layers, layers=tuple(made), activations=images)

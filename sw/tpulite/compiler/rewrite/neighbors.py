@@ -7,8 +7,8 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.packed_rows import sole_reader
-from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
-from tpulite.compiler.rewrite.patches import packed_cycles
+from tpulite.compiler.rewrite.patches import alone_cycles
+from tpulite.compiler.rewrite.windows import conv_window, joined_outputs
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 
 __all__ = ["join_neighbors"]
@@ -88,34 +88,14 @@ def _joined(
                 shape = list(images[1].shape)
                 shape[axis] = -(-shape[axis] // count)
                 shape[2] *= count
-                one = _several(first, count, axis, images[0].shape[axis], shape[axis])
+                counts = (count, 1) if axis == 0 else (1, count)
+                extents = zip(counts, images[0].shape, images[1].shape, strict=False)
+                y, x = (conv_window(first, i, *each) for i, each in enumerate(extents))
+                one = joined_outputs(first, (y, x))
                 other = _fewer_taps(second, count, axis, shape[axis], outputs)
                 image = Activation((shape[0], shape[1], shape[2]))
                 if other._infer(image) == images[2]:  # or it would compute some more
                     yield (one, other), image
-
-
-def _several(layer: Conv, count: int, axis: int, extent: int, outputs: int) -> Conv:
-    """Return the layer that computes ``count`` neighbors along an axis as channels."""
-    assert layer.requantization is not None
-    weight, stride = np.moveaxis(layer.weight, axis, 0), layer.stride[axis]
-    kernel, *rest, channels = weight.shape
-    size = kernel + (count - 1) * stride
-    wide = np.full((size, *rest, count, channels), layer.weight_zero_point, np.int8)
-    for i in range(count):
-        wide[i * stride : i * stride + kernel, ..., i, :] = weight
-    weight = np.moveaxis(wide.reshape(size, *rest, count * channels), 0, axis)
-    padding = list(layer.padding)
-    # The last vector may have pixels that do not exist; nobody reads them.
-    reach = (outputs - 1) * stride * count + size
-    padding[axis + 2] = max(0, reach - extent - padding[axis])
-    return replace(
-        layer,
-        weight=np.ascontiguousarray(weight),
-        stride=_with(layer.stride, axis, stride * count),
-        padding=tuple(padding),
-        requantization=layer.requantization.of(np.tile(np.arange(channels), count)),
-    )
 
 
 def _fewer_taps(layer: Conv, count: int, axis: int, extent: int, outputs: int) -> Conv:
@@ -146,15 +126,5 @@ def _cycles(
     pair: tuple[Conv, Conv], images: tuple[Activation, ...], config: Config, *, given: bool
 ) -> int:
     """Return the cycles of two layers; ``given``: the first one reads what the host packs."""
-    first, second = pair
-    if given:
-        return packed_cycles(first, (images[0], images[1]), config) + _alone(second, images, config)
-    return _alone(first, images[:2], config) + _alone(second, images, config)
-
-
-def _alone(layer: Conv, images: tuple[Activation, ...], config: Config) -> int:
-    kh, kw, depth, outputs = layer.weight.shape
-    size, extents = config.array_size, images[-1].shape[:2]
-    tiles = kh * kw * -(-depth // size) * -(-outputs // size)
-    products = conv_cycles(tiles, outputs, extents, config).mxu
-    return max(products, transfer_cycles(tiles * size, config))
+    first = alone_cycles(pair[0], (images[0], images[1]), config, packed=given)
+    return first + alone_cycles(pair[1], (images[1], images[2]), config)

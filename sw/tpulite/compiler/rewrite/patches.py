@@ -15,7 +15,7 @@ from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["pack_patches", "packed_cycles"]
+__all__ = ["alone_cycles", "pack_patches"]
 
 _EXPOSED = 8
 """An eighth of the shorter of transfers and products does not overlap with the other one."""
@@ -51,9 +51,17 @@ def pack_patches(layers: LayerGraph, config: Config) -> LayerGraph:
     return layers
 
 
-def packed_cycles(layer: Conv, images: tuple[Activation, Activation], config: Config) -> int:
-    """Return the cycles of a convolution of an input that the host packs in the best way."""
-    return min(_cost(layer, images, way, config)[0] for way in _ways(layer, images, config))
+def alone_cycles(
+    layer: Conv, images: tuple[Activation, Activation], config: Config, *, packed: bool = False
+) -> int:
+    """Return the cycles of a convolution; ``packed``: of an input that the host packs at best."""
+    if packed:
+        return min(_cost(layer, images, way, config)[0] for way in _ways(layer, images, config))
+    kh, kw, depth, outputs = layer.weight.shape
+    size = config.array_size
+    tiles = kh * kw * -(-depth // size) * -(-outputs // size)
+    products = conv_cycles(tiles, outputs, images[1].shape[:2], config).mxu
+    return max(products, transfer_cycles(tiles * size, config))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tpulite.graph.layers import (
 )
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["mark_views", "split_picks"]
+__all__ = ["fill_blocks", "has_blocks", "mark_views", "split_picks"]
 
 _MANY = 8
 """Progressions along both axes that are worth an activation between rows and columns."""
@@ -43,13 +43,40 @@ def split_picks(layers: LayerGraph, config: Config) -> LayerGraph:
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
         if isinstance(layer, Pick):
             return _chain(layer, images[layer.inputs[0]], config)
-        if isinstance(layer, DepthToSpace):
-            count = sum(images[x].shape[2] for x in layer.inputs)
-            if count // len(layer.order) % config.array_size:
+        if isinstance(layer, DepthToSpace) and not has_blocks(layer, images, config):
+            count = images[layer.inputs[0]].shape[2]
+            if count > len(layer.order) * layer.channels:  # nobody reads the others
                 return _filled(layer, count, config)
         return [layer]
 
     return replace_by_chains(layers, chain_of)
+
+
+def fill_blocks(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with channels that begin at a block where they become pixels.
+
+    Products with a matrix of zeros and ones put them there.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+
+    def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
+        if isinstance(layer, DepthToSpace) and not has_blocks(layer, images, config):
+            return _filled(layer, images[layer.inputs[0]].shape[2], config)
+        return [layer]
+
+    return replace_by_chains(layers, chain_of)
+
+
+def has_blocks(layer: DepthToSpace, images: Mapping[str, Activation], config: Config) -> bool:
+    """Return whether the channels of each pixel begin at a block; those of several inputs do."""
+    depth = sum(images[name].shape[2] for name in layer.inputs)
+    return depth // len(layer.order) % config.array_size == 0
 
 
 def mark_views(layers: LayerGraph, config: Config) -> LayerGraph:
@@ -114,16 +141,15 @@ def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
 
 
 def _filled(layer: DepthToSpace, count: int, config: Config) -> list[Layer]:
-    """Return layers that do the same, with channels of each pixel that begin at a block.
-
-    Of several inputs they do.
-    """
-    (_,) = layer.inputs
+    """Return layers that do the same, with channels of each pixel that begin at a block."""
     pixels, size = len(layer.order), config.array_size
     each, apart = count // pixels, -(-layer.channels // size) * size
     chosen = [i * each + c for i in range(pixels) for c in range(layer.channels)]
     places = [i * apart + c for i in range(pixels) for c in range(layer.channels)]
-    return _named(layer, [_product(layer, chosen, places, (count, pixels * apart)), layer])
+    filled = f"{layer.output}/apart"
+    product = _product(layer, chosen, places, (count, pixels * apart))
+    product = replace(product, name=f"{layer.name}/apart", output=filled)
+    return [product, replace(layer, inputs=(filled,))]
 
 
 def _product(

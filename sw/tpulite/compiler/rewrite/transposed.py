@@ -4,17 +4,18 @@ Outputs whose distance is the stride form a phase. Phases that read the same win
 are channels of one convolution; their pixels are put side by side afterwards.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.rewrite.chains import replace_by_chains
+from tpulite.compiler.rewrite.outputs import join_outputs_of
+from tpulite.compiler.rewrite.windows import Window, joined_outputs
 from tpulite.graph.layers import (
     Activation,
-    Conv,
     DepthToSpace,
     Layer,
     LayerGraph,
@@ -24,7 +25,7 @@ from tpulite.graph.layers import (
 __all__ = ["split_transposed"]
 
 
-def split_transposed(layers: LayerGraph, config: Config) -> LayerGraph:
+def split_transposed(layers: LayerGraph, config: Config, *, joined: bool = True) -> LayerGraph:
     """Return the network with convolutions and moves of pixels instead of transposed ones.
 
     Parameters
@@ -33,37 +34,28 @@ def split_transposed(layers: LayerGraph, config: Config) -> LayerGraph:
         The network.
     config : Config
         The machine.
+    joined : bool
+        Whether phases and neighbors of few channels may be those of one vector.
     """
 
-    def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
+    def chain_of(layer: Layer, images: Mapping[str, Activation]) -> Sequence[Layer]:
         if isinstance(layer, TransposedConv):
-            return _phases(layer, images[layer.inputs[0]].shape, config)
+            phases = _by_phases(layer, images[layer.inputs[0]].shape, config)
+            return join_outputs_of(layer, phases, layers, config) if joined else phases
         return [layer]
 
     return replace_by_chains(layers, chain_of)
 
 
 @dataclass(frozen=True)
-class _Window:
-    """Phases of one axis that read the same window.
-
-    Parameters
-    ----------
-    phases : tuple of int
-        Which.
-    before, after : int
-        Padding of the convolution.
-    taps : ndarray of int, [phases, window]
-        For each phase and position of the window the tap of the kernel; -1 for none.
-    """
+class _Phases:
+    """Phases of one axis that read the same window."""
 
     phases: tuple[int, ...]
-    before: int
-    after: int
-    taps: np.ndarray
+    window: Window
 
 
-def _windows(kernel: int, stride: int, lost: int, size: int, extent: int) -> Iterator[_Window]:
+def _axis_phases(kernel: int, stride: int, lost: int, size: int, extent: int) -> Iterator[_Phases]:
     """Yield the windows of an axis: ``lost`` is its padding, ``extent`` that of the input.
 
     Output q * stride + p is reached by input q + i if its tap is p + lost - i * stride.
@@ -79,43 +71,25 @@ def _windows(kernel: int, stride: int, lost: int, size: int, extent: int) -> Ite
     for (first, last), phases in reached.items():
         taps = np.array(phases)[:, None] + lost - stride * np.arange(first, last + 1)
         taps[(taps < 0) | (taps >= kernel)] = -1
-        yield _Window(tuple(phases), -first, outputs - 1 + last - (extent - 1), taps)
+        yield _Phases(tuple(phases), Window(taps, 1, -first, outputs - 1 + last - (extent - 1)))
 
 
-def _phases(layer: TransposedConv, shape: tuple[int, int, int], config: Config) -> list[Layer]:
+def _by_phases(layer: TransposedConv, shape: tuple[int, int, int], config: Config) -> list[Layer]:
     """Return a convolution for each pair of windows, and what joins them."""
     axes = [
-        tuple(_windows(layer.weight.shape[i], layer.stride[i], layer.padding[i], size, shape[i]))
+        tuple(
+            _axis_phases(layer.weight.shape[i], layer.stride[i], layer.padding[i], size, shape[i])
+        )
         for i, size in enumerate(layer.size)
     ]
     channels = layer.weight.shape[3]
-    apart = -(-channels // config.array_size) * config.array_size
+    apart = _with_blocks(layer, config)
     convs, pixels = [], []
     for number, (y, x) in enumerate(product(*axes)):
-        pairs = list(product(range(len(y.phases)), range(len(x.phases))))
-        pixels += [y.phases[i] * layer.stride[1] + x.phases[j] for i, j in pairs]
-        weight = np.full(
-            (y.taps.shape[1], x.taps.shape[1], shape[2], len(pairs) * apart),
-            layer.weight_zero_point,
-            np.int8,
-        )
-        for part, (i, j) in enumerate(pairs):
-            here = weight[..., part * apart : part * apart + channels]
-            rows, columns = (np.flatnonzero(taps >= 0) for taps in (y.taps[i], x.taps[j]))
-            taps = np.ix_(y.taps[i][rows], x.taps[j][columns])
-            here[np.ix_(rows, columns)] = layer.weight[taps]
-        places = np.arange(len(pairs) * apart) % apart
-        conv = Conv(
-            name=f"{layer.name}/{number}",
-            inputs=layer.inputs,
-            output=f"{layer.output}/{number}",
-            weight=weight,
-            requantization=layer.requantization.of(np.where(places < channels, places, 0)),
-            input_zero_point=layer.input_zero_point,
-            weight_zero_point=layer.weight_zero_point,
-            padding=(y.before, x.before, y.after, x.after),
-        )
-        convs.append(conv)
+        pixels += [i * layer.stride[1] + j for i, j in product(y.phases, x.phases)]
+        conv = joined_outputs(apart, (y.window, x.window))
+        ends = {"name": f"{layer.name}/{number}", "output": f"{layer.output}/{number}"}
+        convs.append(replace(conv, **ends))
     crop = [-size % step for size, step in zip(layer.size, layer.stride, strict=True)]
     joined = DepthToSpace(
         name=layer.name,
@@ -127,3 +101,14 @@ def _phases(layer: TransposedConv, shape: tuple[int, int, int], config: Config) 
         crop=(crop[0], crop[1]),
     )
     return [*convs, joined]
+
+
+def _with_blocks(layer: TransposedConv, config: Config) -> TransposedConv:
+    """Return the layer with channels of nothing but zeros that fill its last block."""
+    channels = layer.weight.shape[3]
+    more = -channels % config.array_size
+    missing = ((0, 0), (0, 0), (0, 0), (0, more))
+    weight = np.pad(layer.weight, missing, constant_values=layer.weight_zero_point)
+    places = np.arange(channels + more)
+    records = layer.requantization.of(np.where(places < channels, places, 0))
+    return replace(layer, weight=weight, requantization=records)
