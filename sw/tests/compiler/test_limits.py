@@ -12,7 +12,6 @@ from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.searches import tightened
 from tpulite.compiler.stages import place
 from tpulite.compiler.state import Limits, State
-from tpulite.graph.layers import Activation, LayerGraph, Reshape
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
 CONFIG = Config(ub_rows=1024)
@@ -62,15 +61,6 @@ def test_the_end_names_the_layer_and_what_is_missing():
     )
     with pytest.raises(ValueError, match=message):
         after(limits, "weights of a")
-
-
-def test_images_whose_vectors_part_never_leave_the_buffer():
-    images = {"x": Activation((8, 8, 32)), "r": Activation((4, 8, 64))}
-    layer = Reshape(name="r", inputs=("x",), output="r")
-    network = LayerGraph("net", (layer,), images, ("x",), ("r",))
-    limits = Limits(part_by_part=True)
-    with pytest.raises(ValueError, match=r"^Network 'net' does not fit .*: layer 'r': 'p' needs "):
-        after(limits, "p", groups=ALONE[:1], network=network)
 
 
 def test_kernels_wider_than_the_buffer_are_refused_at_once():

@@ -10,6 +10,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import place_activations
 from tpulite.graph.layers import Activation, LayerGraph, Reshape
+from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite_testing.kept import kept_program
 
@@ -150,13 +151,31 @@ def test_another_shape_of_an_image_is_both_here_or_in_dram():
     assert (spec.offset, spec.window) == (same.offset, same.window)
 
 
-def test_vectors_that_part_must_stay_in_the_buffer():
-    message = (
-        r"^Layer 'r': Activation 'x' takes 128 rows \(2048 bytes\), and must stay in the unified "
-        r"buffer, which has 64 rows \(1024 bytes\), beside what else is needed$"
-    )
-    with pytest.raises(ValueError, match=message):
-        kept_program(reshaped((8, 8, 32), (4, 8, 64)), Config(ub_rows=64))
+@pytest.mark.parametrize("size", [4, 8, 16])
+@pytest.mark.parametrize(
+    ("shape", "other"),
+    [
+        ((8, 8, 2), (4, 8, 4)),
+        ((16, 3, 6), (3, 48, 2)),  # heads of a token
+        ((3, 16, 2), (2, 8, 6)),  # and back
+        ((5, 9, 4), (6, 5, 6)),  # a pixel gives no whole pixels
+        ((4, 7, 15), (20, 7, 3)),
+    ],
+)
+def test_a_reshape_of_vectors_needs_few_rows(size, shape, other):
+    """The third extent is in vectors."""
+    config = Config(array_size=size, ub_rows=1024 // size)
+    graph = reshaped((*shape[:2], shape[2] * size), (*other[:2], other[2] * size))
+    rng = np.random.default_rng(sum(shape))
+    for batch in (1, 2):
+        program = kept_program(graph, config, Options(batch=batch))
+        x = rng.integers(-128, 128, (batch, *graph.activations["x"].shape)).astype(np.int8)
+        x = x if batch > 1 else x[0]
+        got = Session(program).run({"x": x}).outputs["r"]
+        np.testing.assert_array_equal(got.ravel(), x.ravel())
+
+
+def test_elements_of_a_vector_do_not_part():
     message = r"^Layer 'r': Channels \[24, 48\] must be multiples of 16 to be reshaped$"
     with pytest.raises(ValueError, match=message):
         kept_program(reshaped((8, 8, 24), (4, 8, 48)), Config())

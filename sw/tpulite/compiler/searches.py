@@ -61,12 +61,12 @@ def tightened(state: State) -> Limits:
         return replace(limits, outside=limits.outside | {buffer.name})
     if not short.alone:
         return replace(limits, refused=limits.refused | {short})
-    live = placement.live[index] - placement.pinned
+    live = placement.live[index]
     if limits.part_by_part or not live:
         away = {name for name, store in placement.stores.items() if not store.resident}
         outside = limits.outside | live | away
         alone = {each.layers.start for each in groups if each.alone} - set(limits.cuts)
-        settled = {i for i in alone if placement.live[i] <= outside | placement.pinned}
+        settled = {i for i in alone if placement.live[i] <= outside}
         finer = replace(limits, outside=outside, part_by_part=True)
         for each in sorted(settled | {index}):
             finer = _finer(state, finer, each)

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Opcode, dense
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.rearrange import must_stay
 from tpulite.compiler.lower.vector import lines_of
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op, Region
@@ -115,7 +115,11 @@ class ConcatLowering(Lowering[Concat, ConcatPlan]):
         """Copy rows of one image to where they belong."""
         target, context, starts = self._target, self._context, self._plan.starts
         if not target.resident and any(start % target.grain for start in starts):
-            must_stay(self._config, target)  # its rows do not begin at beats
+            raise ValueError(
+                f"Activation {target.name!r} takes {target.rows} rows, and must stay in the "
+                f"unified buffer of {self._config.ub_rows} rows, because rows of "
+                f"{target.width} vectors do not begin at {BEAT_BYTES} bytes in DRAM"
+            )
         number = max(i for i, start in enumerate(starts) if start <= rows.start)
         first, source = starts[number], self._sources[number]
         inside = range(rows.start - first, rows.stop - first)

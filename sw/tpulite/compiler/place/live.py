@@ -55,8 +55,6 @@ class LiveActivations:
         Images that are parts of others, which are there as long as they are needed.
     renamed : dict of str to str
         Images that are others with other extents.
-    pinned : set of str
-        Images that must not leave the buffer: their pixels are not moved row by row.
     cut, narrow, finer : set of str
         Images that are read or computed slice by slice, column by column, and by layers alone that
         would not fit if they were not cut finer.
@@ -110,13 +108,13 @@ class LiveActivations:
             if name not in layers.outputs and name not in layers.constants
             if name not in self.views
         }
-        self.renamed, self.pinned = {}, set()
-        for layer in layers.layers:
-            shapes = [layers.activations[name].shape for name in (*layer.inputs, layer.output)]
-            if isinstance(layer, Reshape) and shapes[0][2] == shapes[1][2]:
-                self.renamed[layer.output] = layer.inputs[0]
-            elif isinstance(layer, Reshape):
-                self.pinned |= {*layer.inputs, layer.output}
+        self.renamed = {
+            layer.output: layer.inputs[0]
+            for layer in layers.layers
+            if isinstance(layer, Reshape)
+            and layers.activations[layer.inputs[0]].shape[2]
+            == layers.activations[layer.output].shape[2]
+        }
         self.activations: list[set[str]] = [set() for _ in layers.layers]
         for name, start in first.items():
             if name not in self.inside and name not in self.views:
@@ -149,9 +147,9 @@ class LiveActivations:
                 return self.resident(outside | {target, source})
         return resident
 
-    def _ease(self, name: str) -> tuple[bool, int, str]:
+    def _ease(self, name: str) -> tuple[int, str]:
         """Return how easily an image can leave the buffer, for comparisons."""
-        return name not in self.pinned, self._rows(name), name
+        return self._rows(name), name
 
     def _needs(self, index: int, resident: set[str]) -> int:
         """Return the rows that a layer needs beside images that stay."""

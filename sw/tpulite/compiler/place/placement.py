@@ -38,8 +38,6 @@ class Placement:
         For each layer, images that are resident while it runs.
     free_rows : tuple of int
         For each layer, rows of the unified buffer that they leave.
-    pinned : frozenset of str
-        Images that must not leave the buffer.
     """
 
     stores: Mapping[str, Store]
@@ -48,7 +46,6 @@ class Placement:
     scratch_bytes: int
     live: tuple[frozenset[str], ...]
     free_rows: tuple[int, ...]
-    pinned: frozenset[str]
 
 
 def place_activations(
@@ -173,7 +170,6 @@ def place_activations(
         offsets[Window.SCRATCH],
         tuple(frozenset(each & resident) for each in live.activations),
         tuple(live.most - live.rows(i, each & resident) for i, each in enumerate(live.activations)),
-        frozenset(live.pinned),
     )
 
 

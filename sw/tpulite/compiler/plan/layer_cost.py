@@ -4,7 +4,7 @@ The cycle model proper needs commands, so it is too slow, and too late, for both
 """
 
 from functools import lru_cache
-from math import gcd
+from math import gcd, lcm
 from typing import NamedTuple
 
 from tpulite.arch.config import Config
@@ -121,12 +121,9 @@ def compute_cycles(
             each = sum(vector_cycles(*step, config) for step in steps)
             return Engines(0, each, len(steps))
         case Reshape() if images[0].shape[2] != images[1].shape[2]:
-            few, many = sorted(-(-image.shape[2] // size) for image in images)
-            if many % few == 0:
-                each = vector_cycles(VectorOp.COPY, -(-vectors * blocks // many), 1, config)
-                return Engines(0, many * each, many)
-            commands = blocks * vectors  # each moves a vector
-            return Engines(0, commands * vector_cycles(VectorOp.COPY, 1, 1, config), commands)
+            commands = lcm(*(-(-image.shape[2] // size) for image in images))
+            each = vector_cycles(VectorOp.COPY, -(-vectors * blocks // commands), 1, config)
+            return Engines(0, commands * each, commands)
     operation = _operation(layer)
     cycles = blocks * vectors * vector_pace(operation, config)
     return Engines(0, cycles + parts * vector_overhead(operation, config), parts)

@@ -8,7 +8,7 @@ from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows, depthwise_rows
 from tpulite.compiler.plan.pick import depth_to_space_plan, pick_plan
 from tpulite.compiler.plan.pool_cuts import PoolPlan, pool_plan
-from tpulite.compiler.plan.rows import RowsPlan, pointwise_plan, rows_plan
+from tpulite.compiler.plan.rows import RowsPlan, pointwise_plan, reshape_plan, rows_plan
 from tpulite.compiler.plan.space import Placed, Space
 from tpulite.compiler.plan.strips import StripPlan, strip_plan
 from tpulite.graph.layers import (
@@ -76,9 +76,6 @@ def plan_layer(
             return concat_plan(layer, sources, channels[:-1], target, space)
         case Affine() | Elementwise() | Lut():
             return pointwise_plan(layer, sources, target, space)
-        case Reshape() if channels[0] == channels[1]:  # pixel after pixel, whatever extents are
-            flat = [each.flat(space.config) for each in (source, target)]
-            return rows_plan(flat[:1], flat[1], space)
         case Reshape():
-            return RowsPlan((range(target.height),), target.width, target.grain, space)
+            return reshape_plan(source, target, space)
     return rows_plan(sources, target, space)

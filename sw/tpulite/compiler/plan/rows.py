@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, halves
 from tpulite.compiler.plan.pointwise import (
@@ -13,7 +14,7 @@ from tpulite.compiler.plan.pointwise import (
 )
 from tpulite.compiler.plan.space import Made, Placed, Space
 
-__all__ = ["RowsPlan", "pointwise_plan", "rows_plan"]
+__all__ = ["RowsPlan", "pointwise_plan", "reshape_plan", "reshape_units", "rows_plan"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,34 @@ def rows_plan(
         per_row = sum(each.blocks * each.width for each in outside)
         strips = cut_strips(target.height, per_row, space.strip_rows, grain)
     return RowsPlan(strips, target.width, grain, space, tiles)
+
+
+def reshape_units(source: int, target: int) -> tuple[int, int]:
+    """Return how many pixels before and after a reshape are the least with equally many vectors.
+
+    Parameters
+    ----------
+    source, target : int
+        Channel blocks before and after.
+
+    Examples
+    --------
+    >>> reshape_units(24, 2)  # a pixel becomes twelve
+    (1, 12)
+    """
+    vectors = lcm(source, target)
+    return vectors // source, vectors // target
+
+
+def reshape_plan(source: Placed, target: Placed, space: Space) -> RowsPlan:
+    """Return how the pixels of a reshape are cut: its rows are pixels, whatever the extents are."""
+    target = target.flat(space.config)
+    grain = lcm(target.grain, reshape_units(source.blocks, target.blocks)[1])
+    outside = [each for each in (source, target) if not each.resident]
+    strips: tuple[range, ...] = (range(target.height),)
+    if outside:
+        strips = cut_strips(target.height, target.blocks * len(outside), space.strip_rows, grain)
+    return RowsPlan(strips, target.width, grain, space)
 
 
 def pointwise_plan(
