@@ -1,5 +1,7 @@
 """Any groups give the same bits: random ones, and those that are hard for some layer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,14 @@ from tpulite.graph.layers import (
     Depthwise,
     Elementwise,
     LayerGraph,
+    MatMul,
     Pad,
     Pool,
     Reshape,
+    Softmax,
+    Transpose,
 )
+from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite_testing.compiling.forced_groups import forced_groups, random_groups
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
@@ -63,6 +69,18 @@ def add(a, b, output):
     requantization = random_requantization(np.random.default_rng(7), 1, 300)
     fields = {"op": "add", "zero_points": (0, 0), "requantization": requantization}
     return Elementwise(name=output, inputs=(a, b), output=output, **fields)
+
+
+def matmul(a, b, output):
+    record = random_requantization(np.random.default_rng(9), 1, 90_000)
+    record = replace(record, bias=record.bias * 0)
+    fields = {"requantization": record, "zero_points": (3, -5)}
+    return MatMul(name=output, inputs=(a, b), output=output, **fields)
+
+
+def softmax(source, output):
+    words = fixed_point_exponentials(0.02, 1.0).astype(np.int32)
+    return Softmax(name=output, inputs=(source,), output=output, words=words)
 
 
 def same(layers, images, groups, *, outputs=("y",), config=Config(), batch=1, **fields):  # noqa: B008
@@ -134,6 +152,28 @@ def test_images_whose_rows_are_skewed(batch, unsigned, slices, ub_rows):
     images = dict.fromkeys("xaby", (16, 16, 16))
     fields = {"batch": batch, "unsigned": frozenset(unsigned)}
     same(layers, images, groups, config=Config(ub_rows=ub_rows), **fields)
+
+
+ATTENTION = [
+    Transpose(name="t", inputs=("x",), output="t"),
+    matmul("x", "t", "s"),
+    softmax("s", "p"),
+    matmul("p", "x", "o"),
+    add("o", "x", "y"),
+]
+"""Of five heads, whose queries, keys and values are the same."""
+
+HEADS = {"t": (5, 16, 20), "s": (5, 20, 20), "p": (5, 20, 20)}
+HEADS |= dict.fromkeys("xoy", (5, 20, 16))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("slices", [1, 2, 3, 5])
+@pytest.mark.parametrize("outputs", [("y",), ("y", "p")])
+@pytest.mark.parametrize("ub_rows", [1024, 16384])
+def test_attention_is_a_pipeline_of_heads(batch, slices, outputs, ub_rows):
+    fields = {"batch": batch, "outputs": outputs, "config": Config(ub_rows=ub_rows)}
+    same(ATTENTION, HEADS, (Group(range(5), slices),), **fields)
 
 
 @pytest.mark.parametrize("ub_rows", [2048, 16384])

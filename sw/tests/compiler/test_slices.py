@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +13,23 @@ from tpulite.compiler.geometry.backward import (
     sliceable,
 )
 from tpulite.compiler.geometry.group import Group, StepRows
-from tpulite.compiler.geometry.slices import column_grain, plan_columns, plan_steps, repeated
-from tpulite.graph.layers import Conv, Depthwise, Pool, Reshape
+from tpulite.compiler.geometry.slices import (
+    column_grain,
+    plan_columns,
+    plan_steps,
+    repeated,
+    step_delays,
+)
+from tpulite.graph.layers import (
+    Activation,
+    Conv,
+    Depthwise,
+    LayerGraph,
+    Lut,
+    Pool,
+    Reshape,
+    Softmax,
+)
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
 SAME = {"padding": (1, 1, 1, 1)}
@@ -172,6 +188,21 @@ def test_frames_and_joined_images_are_cut_where_possible():
         backward(tall, range(1), 0, layers.activations)
     with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):
         plan_steps(layers, Group(range(2), slices=2))
+
+
+def test_a_softmax_is_a_step_behind_and_what_reads_it_another():
+    table = {"table": np.zeros(256, np.int8)}
+    layers = (
+        Lut(name="a", inputs=("x",), output="a", **table),
+        Softmax(name="b", inputs=("a",), output="b", words=np.ones(256, np.int32)),
+        Lut(name="c", inputs=("x",), output="c", **table),
+        Lut(name="d", inputs=("b",), output="d", **table),
+        Softmax(name="e", inputs=("d",), output="e", words=np.ones(256, np.int32)),
+    )
+    images = dict.fromkeys("xabcde", Activation((4, 4, 16)))
+    graph = LayerGraph("net", layers, images, ("x",), ("c", "e"))
+    assert step_delays(graph, range(5)) == {0: 0, 1: 1, 2: 0, 3: 2, 4: 3}
+    assert step_delays(graph, range(1, 3)) == {1: 0, 2: 0}
 
 
 def test_blocks_of_pixels_are_not_cut_along_the_width():

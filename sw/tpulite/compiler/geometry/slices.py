@@ -6,9 +6,9 @@ from types import MappingProxyType
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.backward import backward, backward_columns, sliceable
 from tpulite.compiler.geometry.group import Group, Step, StepRows
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import LayerGraph, Softmax
 
-__all__ = ["COLUMN_GRAIN", "column_grain", "plan_columns", "plan_steps", "repeated"]
+__all__ = ["COLUMN_GRAIN", "column_grain", "plan_columns", "plan_steps", "repeated", "step_delays"]
 
 COLUMN_GRAIN = 4
 """Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
@@ -31,6 +31,23 @@ def repeated(slices: Iterable[range], extent: int) -> bool:
     (True, False)
     """
     return 2 * sum(map(len, slices)) > 3 * extent
+
+
+def step_delays(layers: LayerGraph, members: range) -> dict[int, int]:
+    """Return how many steps each layer of a group that is sliced runs behind the first ones.
+
+    The vector path takes long for a softmax, and the array computes what it reads, and what reads
+    it. So a softmax runs one step behind what it reads, and one before what reads it.
+    """
+    delays: dict[int, int] = {}
+    made: dict[str, tuple[int, bool]] = {}
+    for i in members:
+        layer = layers.layers[i]
+        softmax = isinstance(layer, Softmax)
+        found = (made[name] for name in layer.inputs if name in made)
+        delays[i] = max((delay + (softmax or slow) for delay, slow in found), default=0)
+        made[layer.output] = delays[i], softmax
+    return delays
 
 
 def plan_steps(

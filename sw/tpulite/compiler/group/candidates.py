@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.slices import plan_steps, repeated
+from tpulite.compiler.geometry.slices import plan_steps, repeated, step_delays
 from tpulite.compiler.group.alone_costs import streams
 from tpulite.compiler.group.block_costs import can_run_by_blocks
 from tpulite.compiler.group.costs import Cost
@@ -77,7 +77,7 @@ class Candidates:
             return traffic, cost.cycles
         return cost.cycles + traffic // _TRAFFIC_WEIGHT + cost.commands * _COMMAND_WEIGHT, traffic
 
-    def fits(self, group: Group, resident: frozenset[str], *, strips: int = 1) -> bool:
+    def fits(self, group: Group, resident: frozenset[str], *, strips: float = 1) -> bool:
         """Return whether there is room for so many of what a group needs at a time.
 
         That is beside images that stay on chip.
@@ -107,6 +107,9 @@ class Candidates:
             if (found := self.by_blocks(members, resident)) is not None:
                 yield found
             found = self.sliced(members, resident)
+            if found is None and max(step_delays(self.table.layers, members).values()):
+                # A pipeline may be worth that what it reads and computes goes through DRAM.
+                found = self.sliced(members, resident - self.table.touched(members))
             misses = misses + 1 if found is None else 0
             if found is not None:
                 yield found

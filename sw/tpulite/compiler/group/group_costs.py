@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tpulite.compiler.geometry.cut import PARTS
 from tpulite.compiler.geometry.group import Group
+from tpulite.compiler.geometry.slices import step_delays
 from tpulite.compiler.group.alone_costs import alone_cost
 from tpulite.compiler.group.block_costs import blocks_cost
 from tpulite.compiler.group.costs import Cost, step_cycles
@@ -16,6 +17,10 @@ __all__ = ["GroupCosts"]
 _STALLS = 0.75
 """Part of the vector path's work for which the matrix unit waits, if later layers of the group need
 it: a slice is too small for much to be computed meanwhile. Measured on networks."""
+
+_SHARED = 1.125
+"""How much longer products and a softmax take that run at the same time: they meet in the banks.
+Measured on encoder blocks."""
 
 _SPARE = 10
 """A tenth of the largest strip must find room besides: free rows lie apart."""
@@ -102,7 +107,8 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
             share, columns = share * x.total / x.live, x.live
         engines = table.compute(i, new, columns)
         mxu, vpu = mxu + int(engines.mxu * share), vpu + int(engines.vpu * share)
-        waits += int(_STALLS * engines.vpu * share) if strips.read(name) else 0
+        if strips.read(name) and not strips.delay(name):
+            waits += int(_STALLS * engines.vpu * share)
         commands += engines.commands
     resident_constants = sum(table.constants[i] for i in members if i not in group.reloaded)
     constants = resident_constants
@@ -117,6 +123,11 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
         load + transfer_cycles(constants, config),
         store,
     )
+    if strips.latest:  # the pipeline is filled and drained, and waits for the largest slice
+        height = table.height(members)
+        slices = min(group.slices, height)
+        slowest = int(_SHARED * slowest) * slices * -(-height // slices) // height
+        slowest += strips.latest * min(mxu, vpu) // slices
     cycles = slowest + load // steps + store // (steps * PARTS)
     rows = strips.rows() + resident_constants
     return Cost(cycles, read + constants, written, rows, commands * steps)
@@ -129,6 +140,8 @@ class _Strips:
         self._members = group.layers
         self._made = {table.outputs[i]: i for i in group.layers}
         self._last = {name: i for i in group.layers for name in table.sources[i]}
+        self._first = {name: i for i in reversed(group.layers) for name in table.sources[i]}
+        self._delays = step_delays(table.layers, group.layers)
         self._always = self._largest = 0
         self._least = _LEAST * table.config.array_size
         self._while = [0] * len(group.layers)
@@ -137,9 +150,22 @@ class _Strips:
         """Return whether a layer of the group reads an image."""
         return name in self._last
 
+    @property
+    def latest(self) -> int:
+        """By how many steps the layers that are the furthest behind are."""
+        return max(self._delays.values())
+
+    def delay(self, name: str) -> int:
+        """Return how many steps later than it is computed, or else first read, an image is read."""
+        if name not in self._last:
+            return 0
+        first = self._made.get(name, self._first[name])
+        return self._delays[self._last[name]] - self._delays[first]
+
     def add(self, name: str, rows: int, *, private: bool, kept: bool) -> None:
         """Add the strip of an image; ``kept``: rows of it are copied to the next one."""
         self._largest = max(self._largest, rows)
+        self._always += self.delay(name) * rows
         if not private:  # one that is moved, and one that is used; results leave part by part
             self._always += 2 * rows if self.read(name) else rows + rows // PARTS
             return

@@ -21,7 +21,8 @@ def total_key(candidates: Candidates, groups: tuple[Group, ...]) -> tuple[int, *
     misfits = first = second = 0
     for group in groups:
         key = candidates.key(candidates.costs.cost(group, resident))
-        misfits += not candidates.fits(group, resident)
+        # Strips of a layer alone become smaller if there is less room.
+        misfits += not candidates.fits(group, resident, strips=0.5 if group.alone else 1)
         first, second = first + key[0], second + key[1]
     return misfits, first, second
 

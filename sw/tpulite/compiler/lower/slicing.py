@@ -1,10 +1,14 @@
-"""Running a group slice by slice: every layer computes its rows of a step, then the next step."""
+"""Running a group slice by slice: every layer computes its rows of a step, then the next step.
+
+Layers around a softmax are a software pipeline: while the vector path computes shares of a step,
+the array computes products of the next step, and of the step before.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tpulite.compiler.geometry.group import Group, Step
-from tpulite.compiler.geometry.slices import plan_steps
+from tpulite.compiler.geometry.slices import plan_steps, step_delays
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
 from tpulite.compiler.lower.rolling import RollingStore
@@ -61,10 +65,19 @@ class SlicedGroup:
         """
         grains = {x.name: x.grain for x in self._rolling.values() if x.spec is not None}
         steps = plan_steps(self._graph, self._group, grains=grains)
-        for number, step in enumerate(steps):
-            following = steps[number + 1] if number + 1 < len(steps) else None
-            for op in self._step(lowerings, step, following, again=again or number > 0):
-                yield replace(op, slice=number)
+        delays = step_delays(self._graph, self._group.layers)
+        latest = max(delays.values())
+        made: list[list[list[Op]]] = []  # by step and delay
+        for time in range(len(steps) + latest):
+            if time < len(steps):
+                made.append([[] for _ in range(latest + 1)])
+                following = steps[time + 1] if time + 1 < len(steps) else None
+                for op in self._step(lowerings, steps[time], following, again=again or time > 0):
+                    made[time][delays[op.layer]].append(replace(op, slice=time))
+            # What is behind goes first: it must not wait for what is computed at the same time.
+            for delay in range(latest, -1, -1):
+                if 0 <= time - delay < len(steps):
+                    yield from made[time - delay][delay]
 
     def _step(
         self,

@@ -115,6 +115,12 @@ class LiveActivations:
             and layers.activations[layer.inputs[0]].shape[2]
             == layers.activations[layer.output].shape[2]
         }
+        self._reshaped = {
+            name
+            for layer in layers.layers
+            if isinstance(layer, Reshape) and layer.output not in self.renamed
+            for name in (*layer.inputs, layer.output)
+        }
         self.activations: list[set[str]] = [set() for _ in layers.layers]
         for name, start in first.items():
             if name not in self.inside and name not in self.views:
@@ -147,9 +153,9 @@ class LiveActivations:
                 return self.resident(outside | {target, source})
         return resident
 
-    def _ease(self, name: str) -> tuple[int, str]:
-        """Return how easily an image can leave the buffer, for comparisons."""
-        return self._rows(name), name
+    def _ease(self, name: str) -> tuple[bool, int, str]:
+        """Return how easily an image can leave the buffer: vectors of a reshape lie apart."""
+        return name not in self._reshaped, self._rows(name), name
 
     def _needs(self, index: int, resident: set[str]) -> int:
         """Return the rows that a layer needs beside images that stay."""

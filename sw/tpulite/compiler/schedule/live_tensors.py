@@ -221,6 +221,8 @@ class _Steps:
                 self.moments.append(Moment(op.layer, 0))
             else:
                 again = op.layer < before.layer or (op.layer in cut and op.slice != before.slice)
+                if op.layer > before.layer and op.slice < before.slice:  # steps of a pipeline
+                    again = op.slice - before.slice
                 if again or op.layer != before.layer:
                     self.moments.append(Moment(op.layer, self.moments[-1].slice + again))
             self._at.append(len(self.moments) - 1)
