@@ -1,6 +1,8 @@
 """Numbers of things, in words."""
 
-__all__ = ["counted", "tensors_differ"]
+from collections.abc import Sequence
+
+__all__ = ["counted", "first_of", "tensors_differ"]
 
 
 def counted(count: int, noun: str) -> str:
@@ -23,3 +25,15 @@ def tensors_differ(count: int) -> str:
     ('1 tensor differs', '12 tensors differ')
     """
     return f"{counted(count, 'tensor')} differ{'s' * (count == 1)}"
+
+
+def first_of(names: Sequence[str], most: int = 5, *, separator: str = ", ") -> str:
+    """Join the first names, and say how many more there are.
+
+    Examples
+    --------
+    >>> first_of(["a", "b"]), first_of("abcdefg")
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more

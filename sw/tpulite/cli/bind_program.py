@@ -10,6 +10,7 @@ from tpulite.cli.bind_reductions import check_reductions
 from tpulite.cli.bind_shapes import AskedShape, asked_range, named_extents
 from tpulite.cli.reading import Reading
 from tpulite.compiler.bind import RangeProgram, ShapeRange, compile_range
+from tpulite.counted import first_of
 from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.files import load_image_inputs
 from tpulite.frontend.given_shapes import GivenShapes
@@ -23,9 +24,6 @@ _IMAGE = ("height", "width")
 
 _POINTWISE = (Affine, Elementwise, Lut)
 """Layers that compute each position alike, whatever the extents are."""
-
-_NAMED = 5
-"""Operators that a note names, at most."""
 
 _SOME = 64
 """At which height and width a file is read of which only empty shapes are bound."""
@@ -196,9 +194,8 @@ def _note_left_out(network: Path, model: Model, layers: LayerGraph) -> None:
             left_out.append(node.name)
     if left_out:
         ends = dict.fromkeys(repr(bound.nodes[i].name) for i in (0, -1))
-        more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
         click.echo(
             f"tpulite: note: only {' to '.join(ends)} is bound, the largest part on the machine, "
-            f"without {', '.join(left_out[:_NAMED])}{more}: tpulite inspect {network} says why",
+            f"without {first_of(left_out)}: tpulite inspect {network} says why",
             err=True,
         )

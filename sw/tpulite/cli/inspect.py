@@ -23,6 +23,7 @@ from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, meaning_options, ways_out
 from tpulite.cli.views import page_option
 from tpulite.configs import named_config
+from tpulite.counted import first_of
 from tpulite.graph.passes import simplify
 from tpulite.quant.library import as_library
 from tpulite.quant.partition import MachineSegment, RefusedError, crossings, partition
@@ -98,7 +99,7 @@ def inspect(
     if step:
         lines.append(step)
     elif refused is not None:
-        names = ", ".join(node.name for node, _ in refused.refused)
+        names = first_of([node.name for node, _ in refused.refused])
         ways = ways_out(graph, exactness, refused)
         lines.append("; ".join((f"compile --strict refuses {names}", *ways)))
     if problem:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tpulite.counted import first_of
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import LayerGraph
 from tpulite.graph.macs import macs_of
@@ -34,7 +35,7 @@ class RefusedError(ValueError):
         ]
         super().__init__(
             f"The machine cannot run {len(refused)} of {len(graph.nodes)} nodes of "
-            f"{graph.name!r}: {'; '.join(lines)}"
+            f"{graph.name!r}: {first_of(lines, separator='; ')}"
         )
 
 
@@ -95,7 +96,7 @@ def partition(placed: Placed, *, strict: bool = False) -> tuple[Segment, ...]:
     Raises
     ------
     RefusedError
-        If it may not, and would have to run others; the message lists them all with their reasons.
+        If it may not, and would have to run others; the message lists the first with their reasons.
     """
     graph, levels = placed.graph, placed.levels
     if strict:

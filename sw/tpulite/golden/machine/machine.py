@@ -10,6 +10,7 @@ from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import COMMANDS, Command, Opcode, illegal_combination
 from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
+from tpulite.counted import first_of
 from tpulite.golden.effects.access import FaultSite, Footprint, Span
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.effects.transfers import bursts
@@ -33,10 +34,8 @@ class RaceError(RuntimeError):
 
     def __init__(self, violations: tuple[Violation, ...]) -> None:
         self.violations = violations
-        lines = [str(violation) for violation in violations[:8]]
-        if len(violations) > len(lines):
-            lines.append(f"and {len(violations) - len(lines)} more")
-        super().__init__("The program is not legal. " + "; ".join(lines))
+        lines = first_of([str(violation) for violation in violations], separator="; ")
+        super().__init__(f"The program is not legal. {lines}")
 
 
 @dataclass(frozen=True)
