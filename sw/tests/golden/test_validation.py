@@ -111,12 +111,12 @@ def test_other_constants_are_found_if_they_change_a_result():
 
 
 @pytest.mark.parametrize(
-    "seed", thinned(range(60), 4, reason="a mutant of each kind; the others are more of them")
+    "seed", thinned(range(60), 12, reason="a mutant of each kind; the others are more of them")
 )
 def test_no_mutant_that_changes_a_result_is_missed(seed):
     found = [(kind, verdict) for kind, _, verdict in verdicts(seed, 1)]
     assert Verdict.MISSED not in [verdict for _, verdict in found]
-    if seed == 4:
+    if seed == 12:
         assert {kind for kind, _ in found} == set(KINDS)
         assert {verdict for _, verdict in found} >= {Verdict.STATIC, Verdict.VALIDATION}
 

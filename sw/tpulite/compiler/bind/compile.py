@@ -73,6 +73,10 @@ class RangeProgram:
             If the shape is not in the range.
         """
         self._check(shape)
+        if self._others and not shape.empty:
+            first, *more = plan_network(self.network, shape, *self._others).layers
+            if first.node.operator is not self.operator and not more:
+                return first.strategy
         name = self.network.nodes[0].inputs[0]
         height, width = self.network.extents(shape.height, shape.width)[name]
         strategies = total_strategies(self.operator, shape.batch, height, width, shape.channels)

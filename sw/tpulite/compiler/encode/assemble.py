@@ -8,7 +8,7 @@ from tpulite.arch.isa import Command, Engine
 from tpulite.arch.memory import Window
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import DepthToSpace, LayerGraph
 from tpulite.program import LayerInfo, Program
 
 __all__ = ["assemble"]
@@ -80,12 +80,28 @@ def _infos(
     infos = []
     for index, layer in enumerate(layers.layers):
         height, width, channels = layers.activations[layer.output].shape
-        depth = macs.get(layer.name, 0) // (height * width * channels)
+        count = macs.get(layer.name, 0)
+        if count % (height * width * channels):  # some pixels of its vectors do not exist
+            height, width, channels = _existing(layers, layer.output)
+        depth = count // (height * width * channels)
         conv, vector, load, store = (numbers[index, engine] for engine in _ENGINES)
         mine, others = (conv, vector) if depth else (conv + vector, [])
         parts = tuple(sorted(mine)), tuple(sorted(others + load + store))
         infos.append(LayerInfo(layer.name, batch * height * width, depth, channels, *parts))
     return tuple(infos)
+
+
+def _existing(layers: LayerGraph, name: str) -> tuple[int, int, int]:
+    """Return the extents of an activation whose vectors are several pixels, each counted once."""
+    while (spec := layers.packed.get(name)) is None or spec.image is None:
+        readers = [layer for layer in layers.layers if name in layer.inputs]
+        if len(readers) != 1:
+            return layers.activations[name].shape
+        name = readers[0].output
+        if isinstance(readers[0], DepthToSpace):
+            return layers.activations[name].shape
+    height, width = spec.image[-2:]
+    return height, width, spec.channels
 
 
 _ENGINES = (Engine.MXU, Engine.VPU, Engine.LOAD, Engine.STORE)
