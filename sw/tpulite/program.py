@@ -75,6 +75,8 @@ class Program:
         For reports.
     resident : tuple of (int, int)
         Ranges ``[start, stop)`` of unified-buffer rows that an earlier program has left there.
+    bound : bool
+        Whether it is the program of a range of shapes, bound to the only one that it is for.
     """
 
     config: Config
@@ -85,6 +87,7 @@ class Program:
     outputs: tuple[TensorSpec, ...] = ()
     layers: tuple[LayerInfo, ...] = ()
     resident: tuple[tuple[int, int], ...] = field(default=())
+    bound: bool = False
 
     @property
     def batch(self) -> int:
@@ -115,6 +118,7 @@ class Program:
             "layers": [vars(layer) for layer in self.layers],
             "resident": [list(rows) for rows in self.resident],
         }
+        metadata |= {"bound": True} if self.bound else {}
         parts = {"commands.bin": self.encode(), "constants.bin": self.constants}
         return packed("program", _VERSION, metadata, parts)
 
@@ -148,6 +152,7 @@ class Program:
                     for x in metadata["layers"]
                 ),
                 resident=tuple((start, stop) for start, stop in metadata["resident"]),
+                bound=bool(metadata.get("bound")),
             )
 
     @classmethod

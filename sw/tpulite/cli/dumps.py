@@ -10,6 +10,7 @@ import click
 from tpulite.atomic import write_whole
 from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import FOLDER
+from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.dump.stages import Compilation, stage_text
 from tpulite.compiler.passes import PASSES
 from tpulite.compiler.schedule.allocate import Allocation
@@ -28,6 +29,8 @@ _PASSES = tuple(each.name for each in PASSES)
 _NEEDED = ("mark-views", "choose-tiles", "schedule", "allocate")
 """Passes that others refer to: the last that change layers and groups, and where these lie."""
 
+_ROAD = "choose-bound"
+"""The pass after which none of that may be in the program."""
 
 _GROUPS = tuple(each.name for each in PASSES if each.makes == "groups")
 """Passes that choose groups: only the last choice has live ranges."""
@@ -87,7 +90,7 @@ class Dumps:
 
     def __call__(self, part: int, stage: str, value: object) -> None:
         """Keep a result; a later one of the same stage takes its place."""
-        if stage in self.stages or stage in _NEEDED:
+        if stage in self.stages or stage in (*_NEEDED, _ROAD):
             self._values[part, stage] = value
 
     def texts(self, model: Model) -> dict[str, str]:
@@ -117,9 +120,12 @@ class Dumps:
         return texts
 
     def grouped(self, model: Model) -> tuple[Grouped, ...]:
-        """Return the live ranges of each part; of none that was not compiled now."""
+        """Return the live ranges of each part; of none that was not compiled now, or is bound."""
         found = []
         for part in range(len(model.layers)):
+            choice = self._values.get((part, _ROAD))
+            if isinstance(choice, BoundChoice) and choice.program is not None:
+                continue
             layers, groups, schedule, places = (self._values.get((part, x)) for x in _NEEDED)
             if isinstance(schedule, Schedule) and isinstance(places, Allocation):
                 assert isinstance(layers, LayerGraph) and isinstance(groups, tuple)

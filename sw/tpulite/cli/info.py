@@ -147,10 +147,11 @@ def _contents(path: Path) -> str:
 
 
 def summary(program: Program) -> str:
-    """Return the size of a program."""
+    """Return the size of a program, and whether it is the bound one."""
     return (
         f"{counted(len(program.commands), 'command')}, "
         f"{counted(len(program.constants), 'byte')} of constants, {counted(program.macs, 'MAC')}"
+        f"{', bound to its shape' * program.bound}"
     )
 
 

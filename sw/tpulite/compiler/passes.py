@@ -8,7 +8,8 @@ leaves one out.
 - *Stages* (:mod:`~tpulite.compiler.stages`) each make the next field of the state. They are
   memoized: a stage runs once for equal limits, groups and plans, whatever searches ask.
 - *Searches* (:mod:`~tpulite.compiler.searches`, :mod:`~tpulite.compiler.tile_choice`) run the
-  stages for several limits, groups or plans, and return the state with those they chose.
+  stages for several limits, groups or plans, and return the state with those they chose. The last
+  one (:mod:`~tpulite.compiler.bound_choice`) asks the other road, that of ranges of shapes.
 """
 
 import warnings
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tpulite.arch.config import Config
+from tpulite.compiler.bound_choice import choose_bound
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.maxima import separate_maxima
@@ -163,6 +165,7 @@ PASSES = (
     Pass("schedule", schedule, "schedule", needed=True, switches=("prefetch",)),
     Pass("allocate", allocate, "allocation", needed=True),
     Pass("encode", encode, "commands", needed=True),
+    Pass("choose-bound", choose_bound, "bound"),
     Pass("assemble", assemble, "commands", needed=True),
 )
 """All passes, in the order in which they run."""

@@ -128,9 +128,11 @@ def encode(state: State) -> dict[str, Any]:
     return {"commands": tokens, "owners": owners}
 
 
-@stage(*_CHOICES)
+@stage(*_CHOICES, "bound")
 def assemble(state: State) -> dict[str, Any]:
     """Join commands, constants and tensors; the machine of the program lacks its speed."""
+    if state.bound is not None and state.bound.program is not None:
+        return {"program": state.bound.program}
     program = assemble_program(
         state.layers,
         state.macs,

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
+from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.cuts import Cut
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.lower.tiles import TilePlan
@@ -172,6 +173,8 @@ class State:
         Commands with rows and tokens, END last.
     owners : tuple of int
         Layer of each command but END.
+    bound : BoundChoice, optional
+        Whether the program is bound to the shape instead; None if that was not tried.
     program : Program
         All that a device needs.
     """
@@ -198,6 +201,7 @@ class State:
     allocation: Allocation = None  # type: ignore[assignment]
     commands: tuple[Command, ...] = ()
     owners: tuple[int, ...] = ()
+    bound: BoundChoice | None = None
     program: Program = None  # type: ignore[assignment]
 
     @classmethod
@@ -211,7 +215,7 @@ class State:
 
     def choose(self, **choices: Any) -> Self:
         """Return the same with other limits, groups or plans: nothing is made of them yet."""
-        made = ("placement", "tiling", "schedule", "shortage", "allocation", "program")
+        made = ("placement", "tiling", "schedule", "shortage", "allocation", "bound", "program")
         return replace(self, **choices, **dict.fromkeys(made), commands=(), owners=())
 
 

@@ -37,7 +37,7 @@ class BoundProgram(Program):
         """
         program = cls.__new__(cls)
         for field in fields(Program):
-            if field.name not in ("commands", "layers"):
+            if field.name in values:
                 object.__setattr__(program, field.name, values[field.name])
         object.__setattr__(program, "_stream", stream)
         object.__setattr__(program, "_find_layers", layers)

@@ -1,5 +1,6 @@
 """Programs for ranges of shapes: a network is compiled once, and bound to each shape quickly."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import lru_cache
@@ -20,7 +21,7 @@ from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["RangeProgram", "compile_range"]
+__all__ = ["RangeProgram", "compile_range", "compile_shape"]
 
 _KEPT = 8
 """Shapes whose programs are kept."""
@@ -226,18 +227,49 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
     ValueError
         If a layer depends on the extents, or if the network or a shape does not suit the machine.
     """
+    return _with_others(layers, shapes, config, RangeProgram.check_range)
+
+
+def compile_shape(layers: LayerGraph, config: Config) -> RangeProgram:
+    """Compile a network for its own shape alone, whose strategies are found when it is bound.
+
+    Parameters and errors are those of :func:`compile_range`; binding raises ValueError if a layer
+    has no strategy.
+
+    Raises
+    ------
+    ValueError
+        If an activation has not the extents that follow from those of the first input.
+    """
+    height, width, _ = layers.activations[layers.inputs[0]].shape
+    shapes = ShapeRange((1, 1), (height, height), (width, width))
+    program = _with_others(layers, shapes, config, lambda _: None)
+    for name, extents in program.network.extents(height, width).items():
+        known = layers.activations.get(name)
+        if known and name not in program.network.packed and extents != known.shape[:2]:
+            raise ValueError(f"Activation {name!r} does not follow the extents of the first input")
+    return program
+
+
+def _with_others(
+    layers: LayerGraph, shapes: ShapeRange, config: Config, check: Callable[[RangeProgram], None]
+) -> RangeProgram:
+    """Compile a network and, if there is one, that of its substitutes; check both."""
     layers = order_layers(layers)
-    program = _compile(layers, shapes, config)
+    program = _compile(layers, shapes, config, averaged=False)
+    check(program)
     depth = layers.activations[layers.inputs[0]].shape[2]
     others = ()
     with suppress(ValueError):  # what a substitute cannot be, its layer is
         if program.shapes.channels == (depth, depth) and (other := substitute_all(layers)):
-            others = (_compile(other, shapes, config, averaged=True).network,)
+            substitute = _compile(other, shapes, config, averaged=True)
+            check(substitute)
+            others = (substitute.network,)
     return RangeProgram(program.network, program.shapes, others)
 
 
 def _compile(
-    layers: LayerGraph, shapes: ShapeRange, config: Config, *, averaged: bool = False
+    layers: LayerGraph, shapes: ShapeRange, config: Config, *, averaged: bool
 ) -> RangeProgram:
     """Compile layers as they are."""
     network = compile_nodes(layers, shapes, config, averaged=averaged)
@@ -258,6 +290,4 @@ def _compile(
     if filled is not None:
         check_covering(network, filled)
         check_windows(network, shapes.batch[1], shapes.height[1], shapes.width[1], most)
-    program = RangeProgram(network, shapes)
-    program.check_range()
-    return program
+    return RangeProgram(network, shapes)

@@ -50,7 +50,13 @@ _SPARED, _PLACES = 4, 16
 
 
 def bind_network(network: Network, shape: Shape, *others: Network) -> BoundProgram:
-    """Return the program of a network for a shape of its range, or of others that do the same."""
+    """Return the program of a network for a shape of its range, or of others that do the same.
+
+    Raises
+    ------
+    ValueError
+        If a layer has no strategy: in a range that was checked all have.
+    """
     binder, works = _choose_network((network, *others), shape)
     return binder.bind(works)
 
@@ -63,19 +69,23 @@ def plan_network(network: Network, shape: Shape, *others: Network) -> NetworkPla
 
 def _choose_network(networks: Sequence[Network], shape: Shape) -> tuple["_Binder", list["_Worked"]]:
     """Choose the fastest of some networks; the first one, if others are hardly faster."""
-    ways = [_choose_way(network, shape) for network in networks]
-    costs = [(_SURE if i else 1) * b.cycles(works) for i, (b, works) in enumerate(ways)]
-    return ways[costs.index(min(costs))]
+    found = [(network, _choose_way(network, shape)) for network in networks]
+    ways = [(network is networks[0], *way) for network, way in found if way is not None]
+    if not ways:
+        raise ValueError(f"Network {networks[0].layers.name!r} has no strategies for {shape}")
+    costs = [(1 if first else _SURE) * binder.cycles(works) for first, binder, works in ways]
+    return ways[costs.index(min(costs))][1:]
 
 
-def _choose_way(network: Network, shape: Shape) -> tuple["_Binder", list["_Worked"]]:
-    """Choose whether a batch goes through together, and what each layer does."""
+def _choose_way(network: Network, shape: Shape) -> "tuple[_Binder, list[_Worked]] | None":
+    """Choose whether a batch goes through together, and what each layer does; None: one cannot."""
     ways = [_Binder(network, shape, shape.batch)]
     if shape.batch > 1 and len(network.nodes) > 1 and not ways[0].all_stay:
         ways.append(_Binder(network, shape, 1))  # image after image
     planned = [(binder, works) for binder in ways if (works := binder.work()) is not None]
     if not planned:
-        return ways[-1], ways[-1].leave()
+        works = ways[-1].leave()
+        return None if works is None else (ways[-1], works)
     # What goes together needs no weights twice, but it streams: that must be worth it.
     costs = [(1 + i == len(planned) or _GAIN) * b.cycles(w) for i, (b, w) in enumerate(planned)]
     return planned[costs.index(min(costs))]
@@ -138,13 +148,11 @@ class _Binder:
         """Return about how long the layers take one after the other."""
         return self._times * sum(work.strategy.cycles for work in works)
 
-    def leave(self) -> list[_Worked]:
+    def leave(self) -> list[_Worked] | None:
         """Let all tensors go to DRAM: a layer needs what they take."""
         self._tensors, self._tops = {}, [0] * len(self._network.nodes)
         self._calm = self._tops
-        works = self.work()
-        assert works is not None, "compiling the range has checked it"
-        return works
+        return self.work()
 
     def bind(self, works: list[_Worked]) -> BoundProgram:
         """Return the program."""

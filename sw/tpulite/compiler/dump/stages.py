@@ -5,6 +5,8 @@ from functools import singledispatch
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, disassemble
+from tpulite.compiler.bind.own_shape import BoundChoice
+from tpulite.compiler.dump.bound import bound_text
 from tpulite.compiler.dump.groups import groups_text
 from tpulite.compiler.dump.layers import layers_text, placement_text
 from tpulite.compiler.dump.places import allocation_text, schedule_text
@@ -105,6 +107,11 @@ def _(value: Tiling, about: Compilation) -> str:
 @stage_text.register
 def _(value: Schedule, about: Compilation) -> str:
     return schedule_text(value, about.layers)
+
+
+@stage_text.register
+def _(value: BoundChoice | None, about: Compilation) -> str:
+    return "not tried\n" if value is None else bound_text(value)
 
 
 @stage_text.register

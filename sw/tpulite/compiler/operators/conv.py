@@ -2,7 +2,9 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +52,12 @@ class _Dense:
     channels: int
     step: int
     length: int
+
+
+@lru_cache
+def _facts(**values: Any) -> ConvFacts:
+    """Return facts; equal convolutions share them, with all that was computed of them."""
+    return ConvFacts(**values)
 
 
 class Convolution(Operator):
@@ -119,7 +127,7 @@ class Convolution(Operator):
             0,
             0,
         )
-        self.facts = ConvFacts(
+        self.facts = _facts(
             config=config,
             y=self._y,
             x=x,

@@ -1,7 +1,7 @@
 """What plans of convolutions are made from: of one shape, of ranges of shapes, in groups."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
@@ -98,8 +98,10 @@ class ConvFacts:
         (``late``).
         """
         kernel, most = (self.y.kernel, self.x.kernel), pass_tiles(self.config)
-        return tuple(
-            tuple(
+
+        @cache  # most n-blocks have the same runs
+        def cut(runs: tuple[range, ...], early: bool, late: bool) -> tuple[Pass, ...]:
+            return tuple(
                 part
                 for run in runs
                 for part in cut_kernel(
@@ -108,11 +110,13 @@ class ConvFacts:
                     most,
                     rows=rows,
                     columns=columns,
-                    early=early and n == 0 and run == runs[0],
-                    late=late and n == 0 and run == runs[-1],
+                    early=early and run == runs[0],
+                    late=late and run == runs[-1],
                 )
             )
-            for n, runs in enumerate(self.runs)
+
+        return tuple(
+            cut(runs, early and n == 0, late and n == 0) for n, runs in enumerate(self.runs)
         )
 
     @cached_property

@@ -82,16 +82,34 @@ class Units:
         config : Config
             The machine.
         """
-        table, start = [], 0
-        for n, parts in enumerate(passes):
-            for number, part in enumerate(parts):
-                final = number == len(parts) - 1
-                weights = part.tiles * config.array_size
-                size = weights + final * record_rows
-                ranges = (
-                    (each.start, len(each)) for each in (part.blocks, part.rows, part.columns)
-                )
-                places = (value for pair in ranges for value in pair)
-                table.append((n, number, final, *places, start * config.row_bytes, weights, size))
-                start += size
-        return cls(*(np.array(column) for column in zip(*table, strict=True)))
+        tables: dict[int, np.ndarray] = {}  # n-blocks share passes
+        for parts in passes:
+            if id(parts) not in tables:
+                tables[id(parts)] = _table(parts)
+        columns = np.concatenate([tables[id(parts)] for parts in passes], 1)
+        number, last, block, blocks, row, rows, column, widths, tiles = columns
+        sizes = tiles * config.array_size + last * record_rows
+        return cls(
+            output=np.repeat(np.arange(len(passes)), [len(parts) for parts in passes]),
+            number=number,
+            final=last > 0,
+            block=block,
+            blocks=blocks,
+            row=row,
+            rows=rows,
+            column=column,
+            columns=widths,
+            offset=(np.cumsum(sizes) - sizes) * config.row_bytes,
+            weight_rows=tiles * config.array_size,
+            buffer_rows=sizes,
+        )
+
+
+def _table(parts: Sequence[Pass]) -> np.ndarray:
+    """Return of each pass its number, whether it is the last, six numbers of places, and tiles."""
+    rows = []
+    for number, part in enumerate(parts):
+        ranges = ((x.start, len(x)) for x in (part.blocks, part.rows, part.columns))
+        places = (value for pair in ranges for value in pair)
+        rows.append((number, number == len(parts) - 1, *places, part.tiles))
+    return np.array(rows).T
