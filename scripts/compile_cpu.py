@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tpulite.bench.converted import resnet50_graph
 from tpulite.bench.files import FILES
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite.graph.graph import Graph
-from tpulite_testing.files.tflite_graph import write_tflite
 
 _NETWORKS: dict[str, Callable[[str], Graph]] = {
     "resnet50": resnet50_graph,

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 from tpulite.bench.files import FILES
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite.graph.layers import Activation, LayerGraph, Requantization
 from tpulite.runtime.model import Model
 from tpulite_testing.files.onnx_builder import OnnxBuilder
-from tpulite_testing.files.tflite_graph import write_tflite
 
 NAMES = ("name", "inputs", "output")
 

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.pages
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["numerics.md"])
+@pytest.mark.parametrize("name", ["numerics.md", "exactness.md"])
 def test_examples_are_true(name):
     failed, tried = doctest.testfile(str(ROOT / "docs" / name), module_relative=False)
     assert tried > 0

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tpulite.arch.memory import Window
+from tpulite.frontend.tflite.builder import ModelBuilder
 from tpulite.models import CNN_DIGITS
 from tpulite.report.speed import Speed
 from tpulite.runtime import device
 from tpulite.runtime.model import Model
 from tpulite_testing.files.onnx_builder import OnnxBuilder
-from tpulite_testing.files.tflite_model import ModelBuilder
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -92,7 +92,7 @@ def test_a_call_of_another_subgraph_is_counted(tpulite, tmp_path):
 
 def _with_while(b):
     """Return a file whose only operator is a loop; its body is a dense layer of 4 x 8."""
-    from tpulite_testing.files.tflite_model import flatbuffers, schema
+    from tpulite.frontend.tflite.builder import flatbuffers, schema
 
     def tensor(shape, name, buffer=0):
         made = schema.TensorT()

@@ -9,10 +9,10 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
 
+from tpulite.frontend.tflite.builder import ModelBuilder
 from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
 from tpulite.quant.quality_onnx import measure_quality
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
-from tpulite_testing.files.tflite_model import ModelBuilder
 
 pytest_plugins = ("tpulite_testing.command_line",)
 

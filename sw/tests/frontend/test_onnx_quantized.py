@@ -328,7 +328,7 @@ def test_quantized_softmax():
     b = OnnxBuilder()
     x = [b.input("x", (2, 7), "int8"), *parameters(0.03, 5, "int8")]
     y = b.node("QLinearSoftmax", *x, *parameters(1 / 256, -128, "int8"), opset=17)
-    assert ops(load(b.build(y), draw(2, 7, dtype="int8")))[1:-1] == ["softmax"]
+    assert ops(load(b.build(y), draw(2, 7, dtype="int8"))) == ["softmax"]
 
 
 def test_quantized_softmax_of_another_version_than_its_model_stays():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.frontend.tflite.builder import ModelBuilder, schema
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.graph.passes.simplify import simplify
-from tpulite_testing.files.tflite_model import ModelBuilder, schema
 from tpulite_testing.oracles.model_tensors import equals_library
 
 

@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite_testing.drawn.operator_cases import Case
-from tpulite_testing.files.tflite_graph import write_tflite
 from tpulite_testing.graphs.small_graphs import activation, constant, graph_of, node
 from tpulite_testing.oracles.litert import KERNELS, run_golden, run_litert
 

@@ -8,8 +8,8 @@ pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install f
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tpulite.arch.config import Config
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite.runtime.model import Model
-from tpulite_testing.files.tflite_graph import write_tflite
 from tpulite_testing.graphs.small_graphs import activation, graph_of, node
 
 CONFIG = Config(ub_rows=1024)

@@ -12,10 +12,10 @@ import onnx
 from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.file import load_onnx
+from tpulite.frontend.tflite.builder import ModelBuilder
 from tpulite.runtime.inputs import check_inputs, random_inputs
 from tpulite.runtime.model import Model
 from tpulite_testing.files.onnx_builder import OnnxBuilder
-from tpulite_testing.files.tflite_model import ModelBuilder
 from tpulite_testing.oracles.model_tensors import equals_library
 
 pytest_plugins = ("tpulite_testing.command_line",)

@@ -17,13 +17,13 @@ from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import asked_shape
 from tpulite.cli.reading import Reading
 from tpulite.frontend.given_shapes import AS_IN_FILE
+from tpulite.frontend.tflite.builder import ModelBuilder, schema
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import parse_tflite
 from tpulite.frontend.tflite.settle import settle_shapes
 from tpulite.graph.passes.simplify import simplify
 from tpulite.runtime.model import Model
 from tpulite.runtime.session import Session
-from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
 RNG = np.random.default_rng(43)
 

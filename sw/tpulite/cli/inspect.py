@@ -25,7 +25,7 @@ from tpulite.cli.views import page_option
 from tpulite.configs import named_config
 from tpulite.counted import first_of
 from tpulite.graph.passes import simplify
-from tpulite.quant.library import as_library
+from tpulite.quant.library import as_library, is_named
 from tpulite.quant.partition import MachineSegment, RefusedError, crossings, partition
 from tpulite.quant.place import place
 from tpulite.quant.placed import Placed
@@ -73,6 +73,8 @@ def inspect(
     segments, refused, problem = partition(placed), _refused(placed), _problem(placed)
     graph, exactness = placed.graph, placed.exactness
     operators = summarize(placed)
+    named = is_named(graph, exactness)
+    said = statement(operators, exactness, crossings(segments), named=named)
     parts = [segment.layers for segment in segments if isinstance(segment, MachineSegment)]
     facts = list(fact_lines(graph, parts, named_config("16x16")))
     record = {
@@ -88,13 +90,13 @@ def inspect(
     if csv_path is not None:
         save_csv(csv_path, [_row(operator) for operator in operators])
     if html is not None:
-        _write_page(html, placed, facts, statement(operators, exactness, crossings(segments)))
+        _write_page(html, placed, facts, said)
     console = Console()
     for line in facts:
         console.print(line, highlight=False, markup=False)
     console.print(_table(graph.name, operators, console.width))
     lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
-    lines += ["", statement(operators, exactness, crossings(segments))]
+    lines += ["", said]
     step = "" if parts else next_step(graph, str(model))
     if step:
         lines.append(step)

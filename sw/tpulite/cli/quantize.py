@@ -110,6 +110,14 @@ _BLAMED = 3
     show_default=True,
     help="Least cosine of each output to the float network's; below it the exit code is 1.",
 )
+@option(
+    "--exact",
+    "numerics",
+    group=Topic.NUMERICS,
+    type=Choice(("ort", "litert-ref")),
+    help="Numerics of the written ONNX file: ort leaves softmax and normalizations to the CPU.  "
+    "[default: litert-ref for transformers, else ort]",
+)
 @json_option
 @csv_option
 def quantize(  # noqa: PLR0913 - options of the command
@@ -124,6 +132,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     percentile: float,
     ranges: Method,
     min_cosine: float,
+    numerics: str | None,
     json_path: Path | None,
     csv_path: Path | None,
 ) -> None:
@@ -132,16 +141,17 @@ def quantize(  # noqa: PLR0913 - options of the command
     Any runtime opens the resulting file; ONNX operators are quantized in QDQ format. The tables
     show every output against the float network, and the tensors that lose most; --json and --csv
     have all tensors. In ONNX files, activations that lose most stay in floats until every output
-    has the least cosine.
+    has the least cosine. Files with the numerics litert-ref name them: softmax, normalizations and
+    GELU are LiteRT's integer operators there, and run on the machine.
     """
     data = network.read_bytes()
     tflite = data[4:8] == IDENTIFIER
     output = output or Path(f"{network_name(network)}.int8.{'tflite' if tflite else 'onnx'}")
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
-    if tflite and (per_tensor or symmetric or percentile < 100 or ranges != "mse"):
+    if tflite and (per_tensor or symmetric or percentile < 100 or ranges != "mse" or numerics):
         raise click.UsageError(
-            "--per-tensor, --symmetric, --percentile and --ranges are for ONNX files."
+            "--per-tensor, --symmetric, --percentile, --ranges and --exact are for ONNX files."
         )
     if ranges == "percentile" and percentile == 100:
         raise click.UsageError("--ranges percentile needs --percentile P with P below 100.")
@@ -154,6 +164,7 @@ def quantize(  # noqa: PLR0913 - options of the command
         "ranges": ranges,
         "percentile": percentile,
         "min_cosine": min_cosine,
+        "numerics": numerics,
     }
     _require(tflite)
     with errors_named(network, calibration):
@@ -242,9 +253,10 @@ def _whole(data: bytes, network: Path) -> bytes:
 
 def _of_onnx(data: bytes, feeds: Feeds, settings: dict[str, Any]) -> tuple[bytes, Quality]:
     """Quantize an ONNX file; return the file, and what that costs."""
-    from tpulite.quant.calibrate import fixed_batch, quantize_onnx
+    from tpulite.quant.calibrate import default_numerics, fixed_batch, quantize_onnx
     from tpulite.quant.quality_onnx import measure_quality
 
+    settings["numerics"] = settings["numerics"] or default_numerics(data)
     with progress_bar() as bar:
         task = bar.add_task("calibrate", total=2 * len(feeds))
 

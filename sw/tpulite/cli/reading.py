@@ -108,14 +108,17 @@ class Reading:
         for package in ("onnx", "onnxruntime"):
             require_package(package, "onnx", "--calibrate")
         from tpulite.frontend.onnx.file import load_onnx
-        from tpulite.quant.calibrate import quantize_onnx
+        from tpulite.quant.calibrate import default_numerics, quantize_onnx
 
         graph = self._part(path)
         with errors_named(path, self.calibration):
             if graph.format != "onnx" or graph.source is None:
                 raise ValueError("--calibrate needs a float ONNX file, and this one is quantized")
-            feeds, _ = read_feeds(self.calibration, graph, graph.source.data)
-            return load_onnx(quantize_onnx(graph.source.data, feeds), network_name(path))
+            data = graph.source.data
+            feeds, _ = read_feeds(self.calibration, graph, data)
+            own = default_numerics(data)
+            numerics = own if self.exact in (None, own) else "ort"
+            return load_onnx(quantize_onnx(data, feeds, numerics=numerics), network_name(path))
 
     def _part(self, path: Path) -> Graph:
         """Read the part of a network that was asked for.

@@ -185,12 +185,15 @@ class Source:
         Name and version of the library that has optimized the file; empty if none has.
     untouched : bytes
         The file as it was before its shapes were settled; empty if that has changed nothing.
+    numerics : str
+        Name of the numerics that the file says its integers have; empty if it says nothing.
     """
 
     data: bytes
     origins: Mapping[str, Origin]
     library: str = ""
     untouched: bytes = b""
+    numerics: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,24 @@ from google.protobuf.message import DecodeError
 from onnx import helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from tpulite.quant.floats.graph import has_attention
+from tpulite.quant.floats.norms import find_norms
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.quantizer import Settings, quantize_prepared
 from tpulite.quant.floats.ranges import Method
 from tpulite.quant.prepare import prepare, standard_opset
 
-__all__ = ["Feed", "check_samples", "fixed_batch", "quantize_onnx"]
+__all__ = [
+    "NUMERICS",
+    "Feed",
+    "check_samples",
+    "default_numerics",
+    "fixed_batch",
+    "quantize_onnx",
+]
+
+NUMERICS = ("ort", "litert-ref")
+"""Numerics in which a network can be quantized."""
 
 _WARNING, _FATAL = 2, 4  # severities of ONNX Runtime
 
@@ -42,6 +54,7 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
     ranges: Method = "mse",
     percentile: float = 100.0,
     min_cosine: float = 0.0,
+    numerics: str = "ort",
     progress: Callable[[int, int], None] | None = None,
 ) -> bytes:
     """Quantize a network to int8 with ONNX Runtime's quantizer.
@@ -72,13 +85,17 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
     min_cosine : float
         Cosine to the floats that each output should have; the activations that lose most stay in
         floats until it has. With 0 all are rounded.
+    numerics : str
+        ``ort``: what ONNX Runtime computes in floats between the quantized operators stays such.
+        ``litert-ref``: it is defined by LiteRT's integer operators, as whose steps normalizations
+        are written; the file's metadata say so. See :func:`default_numerics`.
     progress : callable, optional
         Called with the number of samples that were read and the number of all.
 
     Returns
     -------
     bytes
-        ONNX file with int8 weights and uint8 activations.
+        ONNX file with int8 weights, and uint8 activations or int8 ones for ``litert-ref``.
 
     Raises
     ------
@@ -86,11 +103,15 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
         If the file cannot be used, is quantized already, or the samples are missing, are not
         numbers or do not fit the inputs.
     """
+    if numerics not in NUMERICS:
+        raise ValueError(f"numerics must be one of {', '.join(NUMERICS)}, not {numerics!r}")
     if not 0 < percentile <= 100:
         raise ValueError(f"percentile must be above 0 and at most 100, not {percentile!r}")
     model = _parse(data)
     feeds = check_samples(data, calibration)
-    settings = Settings(per_channel, reduce_range, symmetric, ranges, percentile, min_cosine)
+    settings = Settings(
+        per_channel, reduce_range, symmetric, ranges, percentile, min_cosine, numerics
+    )
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
         original, prepared = Path(folder, "float.onnx"), Path(folder, "prepared.onnx")
         try:
@@ -102,6 +123,16 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"ONNX Runtime cannot quantize the network: {lines[0]}") from error
+
+
+def default_numerics(data: bytes) -> str:
+    """Return the numerics in which a float network is quantized: ``litert-ref`` for transformers.
+
+    ONNX Runtime computes normalizations, and softmax before products, in floats, which no integer
+    machine reproduces. Of other networks it computes nearly everything with integers.
+    """
+    graph = _parse(data).graph
+    return "litert-ref" if has_attention(graph) or find_norms(graph) else "ort"
 
 
 def fixed_batch(data: bytes) -> bytes:

@@ -2,8 +2,9 @@
 
 from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness, default_exactness
+from tpulite.quant.named import name_functions
 
-__all__ = ["as_library", "chosen_numerics"]
+__all__ = ["as_library", "chosen_numerics", "is_named"]
 
 
 def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
@@ -11,7 +12,8 @@ def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
 
     A file that clips int8 activations (Q-Clip-DQ, as brevitas writes fewer values than the type
     has) is for integers, and an ordinary session of ONNX Runtime computes all of its products in
-    floats: its numerics are ``ort-int8`` by default.
+    floats: its numerics are ``ort-int8`` by default. A file that names its numerics, as
+    ``tpulite quantize`` writes transformers, has those.
 
     Parameters
     ----------
@@ -19,9 +21,21 @@ def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
         What was read from a file.
     exact : str, optional
         What the user has chosen.
+
+    Raises
+    ------
+    ValueError
+        If the file names numerics that there are not.
     """
     if exact is not None:
         return Exactness(exact)
+    if graph.source is not None and graph.source.numerics:
+        if graph.source.numerics not in [*Exactness]:
+            raise ValueError(
+                f"{graph.name}: the file asks for numerics {graph.source.numerics!r}, which are "
+                "unknown; --exact chooses others"
+            )
+        return Exactness(graph.source.numerics)
     clips = any(
         node.op == "clip" and graph.tensors[node.inputs[0]].dtype == "int8" for node in graph.nodes
     )
@@ -30,11 +44,16 @@ def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
     )
 
 
+def is_named(graph: Graph, exactness: Exactness) -> bool:
+    """Tell whether numerics are those that a network's file names."""
+    return graph.source is not None and graph.source.numerics == exactness
+
+
 def as_library(graph: Graph, exactness: Exactness) -> Graph:
     """Return what the library of some numerics makes of a network.
 
     ONNX Runtime decides which quantized products it computes with integers; other numerics define
-    all of them so.
+    all of them so. For LiteRT, functions that a file writes with several operators are its own.
 
     Parameters
     ----------
@@ -48,6 +67,8 @@ def as_library(graph: Graph, exactness: Exactness) -> Graph:
     ValueError
         If the library is not installed, or refuses the file.
     """
+    if exactness.litert and graph.format == "onnx":
+        return name_functions(graph)
     if not exactness.ort or graph.format != "onnx" or graph.source is None or graph.source.library:
         return graph
     from tpulite.frontend.onnx.file import load_as_library

@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.mixed import floats_of
+from tpulite.quant.floats.observe import level_of
 from tpulite.quant.floats.padding import live_rows, padding_input
 from tpulite.quant.quality import BEST, OutputSums, Quality, Sums, TensorError
 
@@ -117,7 +118,7 @@ def _session(
     model = onnx.load_model_from_string(data)
     ends = {value.name for value in (*model.graph.output, *model.graph.input)}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ends)
-    session = open_session(model.SerializeToString(), "ENABLE_ALL")
+    session = open_session(model.SerializeToString(), level_of(model))
     outputs = [output.name for output in session.get_outputs()]
 
     def run(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from tpulite.frontend.states import with_states
 from tpulite.golden.layers import run_layers
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes import simplify
-from tpulite.quant.library import as_library, chosen_numerics
+from tpulite.quant.library import as_library, chosen_numerics, is_named
 from tpulite.quant.partition import MachineSegment, crossings
 from tpulite.runtime.device import Device
 from tpulite.runtime.host.tables import tabulate
@@ -224,7 +224,8 @@ class Model(PlannedModel):
 
     def statement(self) -> str:
         """Return in words whose bits the results are, and what the host has to do with them."""
-        return statement(self.summary(), self.exactness, self.crossings)
+        named = is_named(self.graph, self.exactness)
+        return statement(self.summary(), self.exactness, self.crossings, named=named)
 
     def _each(self, inputs: np.ndarray | Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
         checked, count = check_inputs(self.graph, inputs)

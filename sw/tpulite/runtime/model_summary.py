@@ -94,13 +94,21 @@ def cpu_share(operators: Sequence[OperatorSummary]) -> float | None:
 
 
 def statement(
-    operators: Sequence[OperatorSummary], exactness: Exactness, crossings: int | None = None
+    operators: Sequence[OperatorSummary],
+    exactness: Exactness,
+    crossings: int | None = None,
+    *,
+    named: bool = False,
 ) -> str:
-    """Return in words a network's numerics, what runs on the CPU, and tensors that move there."""
+    """Return in words a network's numerics, what runs on the CPU, and tensors that move there.
+
+    ``named`` says that it is the file that names these numerics.
+    """
     macs = sum(operator.macs for operator in operators)
     host = [operator for operator in operators if operator.where == "host"]
     share = cpu_share(operators)
-    text = f"numerics: {exactness}{_REMARKS.get(exactness, '')}; "
+    remark = " (named in the file)" if named else _REMARKS.get(exactness, "")
+    text = f"numerics: {exactness}{remark}; "
     if not host:
         return f"{text}all operators run on the machine ({macs:,} MACs)"
     names = ", ".join(dict.fromkeys(operator.operator for operator in host))

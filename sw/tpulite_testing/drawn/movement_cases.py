@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.frontend.tflite.builder import ModelBuilder, schema
 from tpulite_testing.drawn.dilated_cases import dilated, dilated_row
-from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
 __all__ = ["MOVEMENT", "MovementCase", "movement_case"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
-from tpulite_testing.files.tflite_graph import write_tflite
 
 __all__ = ["FUNCTIONS", "OPERATORS", "WINDOWS", "Case", "cases", "draw_case"]
 

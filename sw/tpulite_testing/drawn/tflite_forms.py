@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tpulite_testing.files.tflite_model import ModelBuilder
+from tpulite.frontend.tflite.builder import ModelBuilder
 
 __all__ = ["FORMS", "form_case"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tpulite_testing.files.tflite_model import ModelBuilder, schema
+from tpulite.frontend.tflite.builder import ModelBuilder, schema
 
 __all__ = ["Builder", "schema"]
 

@@ -63,7 +63,7 @@ def _splice(data: bytes, rng: np.random.Generator) -> bytes:
 
 def _tflite(data: bytes, rng: np.random.Generator) -> bytes:
     """Change a field of a TFLite file."""
-    from tpulite_testing.files.tflite_model import flatbuffers, schema
+    from tpulite.frontend.tflite.builder import flatbuffers, schema
 
     model = schema.ModelT.InitFromPackedBuf(data, 0)
     for _ in range(20):  # the builder refuses numbers that do not fit into a field

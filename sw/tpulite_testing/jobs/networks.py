@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite.graph.graph import Graph
 from tpulite.runtime.model import Model
 from tpulite_testing.drawn import onnx_cases
 from tpulite_testing.drawn.graphs import random_graph
 from tpulite_testing.drawn.operator_cases import OPERATORS, draw_case
-from tpulite_testing.files.tflite_graph import write_tflite
 from tpulite_testing.jobs.fewest import fewest, graph_of
 from tpulite_testing.oracles.litert import KERNELS, run_litert
 from tpulite_testing.oracles.model_tensors import equals_library

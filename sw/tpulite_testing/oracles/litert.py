@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite.golden.layers import run_layers
 from tpulite.quant.exactness import Exactness
 from tpulite_testing.drawn.movement_cases import MovementCase
 from tpulite_testing.drawn.operator_cases import Case
-from tpulite_testing.files.tflite_graph import write_tflite
 from tpulite_testing.graphs.lowered import lower_graph
 
 with warnings.catch_warnings():

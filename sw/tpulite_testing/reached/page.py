@@ -6,9 +6,9 @@ from itertools import combinations
 from pathlib import Path
 
 from tpulite.compiler.options import Options
+from tpulite.frontend.tflite.writer import write_tflite
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
-from tpulite_testing.files.tflite_graph import write_tflite
 from tpulite_testing.jobs import plain
 from tpulite_testing.jobs.networks import operators_graph
 from tpulite_testing.plain.draw import FAMILIES, draw_network

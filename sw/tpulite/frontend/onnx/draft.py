@@ -80,7 +80,11 @@ class Draft:
         return tensor.name
 
     def freeze(self) -> Graph:
-        """Return the graph without what no output needs, in an order in which it can run."""
+        """Return the graph without what no output needs, in an order in which it can run.
+
+        Values of attention come before its scores. Scores, softmax and the product with values then
+        follow each other, and the machine overlaps them.
+        """
         order: list[Node] = []
         done: set[str] = set()
         stack = [(name, False) for name in reversed(self.graph.outputs)]
@@ -94,7 +98,8 @@ class Draft:
                 order.append(node)
                 continue
             stack.append((tensor, True))
-            stack += [(name, False) for name in reversed(node.inputs) if name]
+            inputs = node.inputs if self._mixes_values(node) else reversed(node.inputs)
+            stack += [(name, False) for name in inputs if name]
         return Graph(
             self.graph.name,
             tuple(order),
@@ -103,6 +108,11 @@ class Draft:
             self.graph.outputs,
             self.graph.format,
         )
+
+    def _mixes_values(self, node: Node) -> bool:
+        """Tell whether a node multiplies shares, as softmax of integers makes them, with values."""
+        shares = self.writer(node.inputs[0]) if node.op == "matmul" else None
+        return shares is not None and shares.op == "softmax"
 
     def _used(self, nodes: Iterable[Node]) -> dict[str, Tensor]:
         names = {*self.graph.inputs, *self.graph.outputs}

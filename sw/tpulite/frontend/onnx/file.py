@@ -5,6 +5,7 @@ from dataclasses import replace
 import onnx
 
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
+from tpulite.frontend.onnx.draft import Draft
 from tpulite.frontend.onnx.layout.channels_last import channels_last
 from tpulite.frontend.onnx.layout.shuffle import join_shuffles
 from tpulite.frontend.onnx.library import is_quantized, library_version, optimize
@@ -77,10 +78,15 @@ def load_onnx(
     """
     model = read_onnx(data, given)
     in_file_order = Importer(model, RULES).run(name)
-    quantized = fuse_quantization(in_file_order, exact_biases=bool(library))
+    quantized = fuse_quantization(in_file_order, by_library=bool(library))
     graph, orders = channels_last(join_shuffles(quantized))
+    if not library and {"matmul", "softmax"} <= {node.op for node in graph.nodes}:
+        graph = Draft(graph).freeze()  # transposes that have been added are in order, too
     verify(graph)
-    return replace(graph, source=Source(model.file, origins(graph, orders, model), library))
+    return replace(
+        graph,
+        source=Source(model.file, origins(graph, orders, model), library, numerics=model.numerics),
+    )
 
 
 def load_as_library(graph: Graph, *, keep_int8: bool = False) -> Graph:

@@ -29,6 +29,10 @@ class Axes:
             if value.type.tensor_type.HasField("shape")
         }
 
+    def shape(self, name: str) -> list[int]:
+        """Return the extents of a tensor; none if they are not known."""
+        return self._shapes.get(name, [])
+
     def rank(self, name: str) -> int:
         """Return how many axes a tensor has; 0 if that is not known."""
         return len(self._shapes.get(name, ()))

@@ -7,7 +7,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-__all__ = ["MOVING", "Links"]
+__all__ = ["MOVING", "PRODUCTS", "Links", "has_attention"]
+
+PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"})
+"""Operators that multiply tensors."""
 
 MOVING = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
 """Operators of one tensor that only move numbers."""
@@ -50,3 +53,14 @@ class Links:
                 found[id(node)] = node
                 todo += node.input
         return list(found.values())
+
+
+def has_attention(graph: onnx.GraphProto) -> bool:
+    """Tell whether a product depends on a softmax."""
+    made = {name for node in graph.node if node.op_type == "Softmax" for name in node.output}
+    for node in graph.node:
+        if made.intersection(node.input):
+            if node.op_type in PRODUCTS:
+                return True
+            made.update(node.output)
+    return False

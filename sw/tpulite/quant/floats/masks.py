@@ -10,7 +10,7 @@ from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Observed
 from tpulite.quant.floats.ranges import Range, attention_range
 
-__all__ = ["Masks", "clamp_masks"]
+__all__ = ["Masks", "clamp_masks", "narrow_masks"]
 
 _FAR = -500.0
 """No score is as low as that, and any mask is lower: -1e4, -1e9, -3.4e38, -inf."""
@@ -52,7 +52,46 @@ def clamp_masks(model: onnx.ModelProto, seen: Observed) -> Masks:
         if node.op_type == "Softmax" and node.input[0] in seen.scores:
             search.visit(node.input[0], attention_range(seen.scores[node.input[0]]))
     search.insert()
+    _drop_guards(model.graph)
     return Masks(search.ranges, frozenset(search.inside))
+
+
+def _drop_guards(graph: onnx.GraphProto) -> None:
+    """Take out what replaces softmax of rows that are masked as a whole: clamped, none is NaN."""
+    links = Links(graph)
+    for node in [x for x in graph.node if x.op_type == "Where"]:
+        asked = links.writer.get(node.input[0])
+        softmax = links.writer.get(node.input[2])
+        if asked is None or softmax is None or asked.op_type != "IsNaN":
+            continue
+        if softmax.op_type == "Softmax" and asked.input[0] == node.input[2]:
+            for reader in links.readers[node.output[0]]:
+                for index, name in enumerate(reader.input):
+                    reader.input[index] = node.input[2] if name == node.output[0] else name
+            graph.node.remove(node)
+            if links.only_reader(asked.output[0]) is not None:
+                graph.node.remove(asked)
+
+
+def narrow_masks(model: onnx.ModelProto) -> None:
+    """Take out conjunctions with constants that are always true: they only repeat a mask.
+
+    A mask of one row is then added to all rows as it is.
+    """
+    graph = model.graph
+    links = Links(graph)
+    for node in [x for x in graph.node if x.op_type == "And"]:
+        constant = next((x for x in node.input if x in links.constants), None)
+        other = next((x for x in node.input if x != constant), None)
+        readers = links.readers.get(node.output[0], [])
+        if constant is None or other is None or not links.constants[constant].all():
+            continue
+        if node.output[0] in links.outputs or any(x.op_type != "Where" for x in readers):
+            continue
+        for reader in readers:
+            reader.input[0] = other if reader.input[0] == node.output[0] else reader.input[0]
+        graph.node.remove(node)
+        del graph.value_info[:]
 
 
 class _Search:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from tpulite.frontend.onnx.library import open_session
-from tpulite.quant.floats.observe import Feed
+from tpulite.quant.floats.observe import Feed, level_of
 from tpulite.quant.floats.padding import live_rows, padding_input
 from tpulite.quant.floats.switches import Switches, remove_roundings
 from tpulite.quant.quality import OutputSums
@@ -125,6 +125,6 @@ def _spread(feeds: Sequence[_Sample], most: int) -> list[_Sample]:
 
 
 def _opened(data: bytes) -> Callable[[Feed], Outputs]:
-    session = open_session(data, "ENABLE_ALL")
+    session = open_session(data, level_of(onnx.load_model_from_string(data)))
     names = [output.name for output in session.get_outputs()]
     return lambda feed: dict(zip(names, session.run(names, dict(feed)), strict=True))

@@ -1,12 +1,13 @@
 """Rows of outputs that belong to padding: nothing reads them, and no error in them matters."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 
 from tpulite.quant.floats.graph import MOVING, Links
-from tpulite.quant.floats.observe import Feed
 
-__all__ = ["live_rows", "padding_input"]
+__all__ = ["live_rows", "live_tokens", "padding_input"]
 
 _PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
 _MASKED = 2
@@ -45,9 +46,17 @@ def _sources(name: str, links: Links) -> tuple[set[str], bool]:
     return read, products
 
 
-def live_rows(value: np.ndarray, feed: Feed, mask: str | None) -> np.ndarray:
+def live_rows(value: np.ndarray, feed: Mapping[str, np.ndarray], mask: str | None) -> np.ndarray:
     """Return an output without the rows of padding, if it has a row for each token."""
     kept = None if mask is None else np.asarray(feed[mask])
     if kept is None or value.ndim <= _MASKED or value.shape[:_MASKED] != kept.shape:
         return value
     return value[kept != 0] if kept.any() else value
+
+
+def live_tokens(value: np.ndarray, feed: Mapping[str, np.ndarray], mask: str | None) -> np.ndarray:
+    """Return a tensor without the rows of padding, if the axis before its last one is tokens."""
+    kept = None if mask is None else np.asarray(feed[mask]).reshape(-1) != 0
+    if kept is None or not kept.any() or value.ndim < 2 or value.shape[-2] != kept.size:
+        return value
+    return value[..., kept, :]

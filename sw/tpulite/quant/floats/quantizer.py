@@ -8,25 +8,32 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 from onnxruntime import quantization
 from onnxruntime.quantization.calibrate import TensorData, TensorsData
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
+from tpulite.frontend.onnx.read.model import NUMERICS
 from tpulite.quant.floats.biases import fold_factors, join_biases
 from tpulite.quant.floats.blocks import inside_blocks
-from tpulite.quant.floats.channels import scale_channels
+from tpulite.quant.floats.channels import Scaled, scale_channels
+from tpulite.quant.floats.cubes import multiply_cubes
 from tpulite.quant.floats.dead import flush_constants, live_channels
-from tpulite.quant.floats.masks import clamp_masks
+from tpulite.quant.floats.masks import clamp_masks, narrow_masks
 from tpulite.quant.floats.mixed import Judge, leave_floats
 from tpulite.quant.floats.observe import Feed, observe
 from tpulite.quant.floats.ranges import Method, Range, choose_range
+from tpulite.quant.floats.streams import Streams, scale_streams
 from tpulite.quant.one_scale import share_scales
 
 __all__ = ["Settings", "quantize_prepared"]
 
 _RESERVE = 2
 """How much smaller the loss of outputs must be than allowed, for other samples may lose more."""
+
+_SHARES = {"rmin": np.float32(0), "rmax": np.float32(255 / 256)}
+"""Range of what LiteRT's softmax makes of integers: the scale is 1/256."""
 
 _QUANTIZED = (
     *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv"),
@@ -50,6 +57,12 @@ class Settings:
     ranges: Method
     percentile: float
     min_cosine: float
+    numerics: str
+
+    @property
+    def integers(self) -> bool:
+        """Whether float operators get LiteRT's definition by integers."""
+        return self.numerics != "ort"
 
 
 def quantize_prepared(
@@ -78,23 +91,32 @@ def quantize_prepared(
     """
     _name_all(model.graph)
     judge = Judge(model, feeds)
+    narrow_masks(model)
     flush_constants(model.graph)
     fold_factors(model)
     join_biases(model)
     _name_all(model.graph)
+    streams = Streams()
+    if settings.integers:
+        multiply_cubes(model.graph)
+        streams = scale_streams(model, feeds)
+        join_biases(model)
+        _name_all(model.graph)
     blocks = inside_blocks(model.graph)
-    scaled = scale_channels(model, feeds, blocks)
-    seen = observe(model, feeds, progress)
+    scaled = Scaled({}, frozenset()) if settings.integers else scale_channels(model, feeds, blocks)
+    seen = observe(model, feeds, progress, live=settings.integers)
     masks = clamp_masks(model, seen)
-    inside = blocks | scaled.inside | masks.inside
-    fixed = scaled.ranges | masks.ranges
+    inside = blocks | scaled.inside | masks.inside | streams.inside
+    fixed = scaled.ranges | masks.ranges | streams.ranges
 
     def written(method: Method, *, keep: bool = False) -> bytes:
         ranges = {
             name: choose_range(each, method, settings.percentile)
             for name, each in seen.tensors.items()
         }
-        return share_scales(_write(model, ranges | fixed, inside, settings, keep=keep))
+        return share_scales(
+            _write(model, ranges | fixed, inside, settings, streams.weights, keep=keep)
+        )
 
     method = settings.ranges if settings.percentile == 100 else "percentile"
     found = written(method)
@@ -104,7 +126,8 @@ def quantize_prepared(
         whole = judge.of_file(other)
         if whole[1] > decibels:
             method, found, cosine = "minmax", other, whole[0]
-    least = 1 - (1 - settings.min_cosine) / _RESERVE
+    reserve = 1 if settings.integers else _RESERVE  # what stays in floats leaves the machine
+    least = 1 - (1 - settings.min_cosine) / reserve
     if not settings.min_cosine or cosine >= least:
         return found
     mixed = leave_floats(written(method, keep=True), judge, least)
@@ -125,6 +148,7 @@ def _write(
     ranges: Mapping[str, Range],
     inside: Collection[str],
     settings: Settings,
+    weights: Mapping[str, float],
     *,
     keep: bool,
 ) -> bytes:
@@ -140,26 +164,38 @@ def _write(
         path = Path(folder, "rewritten.onnx")
         onnx.save(model, path)
         shaped = load_model_with_shape_infer(path)
+    kinds = quantization.QuantType
+    overrides = live_channels(model.graph) if settings.per_channel else {}
+    # One scale for a column of weights that are integers.
+    overrides |= {
+        x: [{"axis": 1, "rmin": np.float32(-end), "rmax": np.float32(end)}]
+        for x, end in weights.items()
+    }
+    if settings.integers:
+        overrides |= {x.output[0]: [_SHARES] for x in model.graph.node if x.op_type == "Softmax"}
     quantizer = QDQQuantizer(
         shaped,
         settings.per_channel,
         settings.reduce_range,
-        quantization.QuantType.QInt8,
+        kinds.QInt8,
         # An ordinary session on x86 leaves many products of int8 activations to floats.
-        quantization.QuantType.QUInt8,
+        kinds.QInt8 if settings.integers else kinds.QUInt8,
         TensorsData(quantization.CalibrationMethod.MinMax, data),
         [],
         sorted(inside),
-        list(_QUANTIZED),
+        [*_QUANTIZED, *(["Softmax"] if settings.integers else [])],
         {
             "ActivationSymmetric": settings.symmetric,
             "WeightSymmetric": True,
             "QDQKeepRemovableActivations": keep,
             # Or pooling and moving would stay in floats at the beginning of a network.
             "ForceQuantizeNoInputCheck": True,
-            "TensorQuantOverrides": live_channels(model.graph) if settings.per_channel else {},
+            "TensorQuantOverrides": overrides,
         },
     )
     quantizer.quantize_model()
     quantizer.model.topological_sort()
-    return quantizer.model.model.SerializeToString()
+    written = quantizer.model.model
+    if settings.integers:
+        helper.set_model_props(written, {NUMERICS: settings.numerics})
+    return written.SerializeToString()

@@ -40,13 +40,19 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
         raise ValueError(f"--oracle {name!r}: must be one of {', '.join(ORACLES)}")
     wanted = "onnx" if name in ORT else "tflite"
     found = graph.format if graph.source is not None else path.suffix.removeprefix(".")
-    if found != wanted:
+    written = found == "onnx" and name in RESOLVERS  # as TFLite: the operators are LiteRT's
+    if not written and found != wanted:
         raise ValueError(f"{path.name}: --oracle {name} runs .{wanted} files, and this is .{found}")
     require_package(*oracle_package(name), f"--oracle {name}")
     assert graph.source is not None
     data = graph.source.data
     try:
-        if name == "tflm":
+        if written:
+            require_package("onnxruntime", "onnx", f"--oracle {name} of an ONNX file")
+            from tpulite.runtime.oracles.litert_onnx import open_litert_of_onnx
+
+            oracle = open_litert_of_onnx(graph, name)
+        elif name == "tflm":
             oracle = open_tflm(data, graph)
         else:
             oracle = (open_ort if name in ORT else open_litert)(data, graph, name)

@@ -33,7 +33,7 @@ _REAL_PARAMETERS = ("batch_norm", "prelu")
 _INT4 = ("int4", "uint4", "int2", "uint2")
 
 
-def fuse_quantization(graph: Graph, *, exact_biases: bool = False) -> Graph:
+def fuse_quantization(graph: Graph, *, by_library: bool = False) -> Graph:
     """Turn float operators between dequantization and quantization into quantized ones.
 
     Operators that only move numbers change places with the quantization beside them first, so that
@@ -43,8 +43,9 @@ def fuse_quantization(graph: Graph, *, exact_biases: bool = False) -> Graph:
     ----------
     graph : Graph
         Axes in the file's order.
-    exact_biases : bool
-        Whether a product stays in floats if its bias would have to be rounded to its sums' scale.
+    by_library : bool
+        Whether the library has made the file: what it has left in floats stays such. That is
+        softmax, and a product whose bias would have to be rounded to its sums' scale.
 
     Returns
     -------
@@ -58,7 +59,7 @@ def fuse_quantization(graph: Graph, *, exact_biases: bool = False) -> Graph:
     """
     draft = Draft(graph)
     spread_quantization(draft)
-    fuse = partial(_fuse, exact_biases=exact_biases)
+    fuse = partial(_fuse, by_library=by_library)
     for merge in (scale_sums, merge_equal, move, meet, _drop_clips, fuse, express):
         _repeat(draft, merge)
     _fold_constants(draft)
@@ -105,10 +106,10 @@ def _bounds(node: Node) -> tuple[float, float]:
     return fixed.get(node.op) or (node["low"], node["high"])
 
 
-def _fuse(draft: Draft, node: Node, *, exact_biases: bool) -> bool:
+def _fuse(draft: Draft, node: Node, *, by_library: bool) -> bool:
     """Make a float operator a quantized one if all that it reads and writes is quantized."""
     unary = node.op in UNARY and node.op not in ("quantize", "dequantize", "requantize")
-    if not unary and node.op not in (*_FUSIBLE, *_REAL_PARAMETERS):
+    if not unary and node.op not in (*_FUSIBLE, *_REAL_PARAMETERS, "softmax"):
         return False
     y = node.outputs[0]
     activation = None
@@ -119,8 +120,10 @@ def _fuse(draft: Draft, node: Node, *, exact_biases: bool) -> bool:
     if after is None or after.op != "quantize":
         return False
     result = draft.tensors[after.outputs[0]]
-    inputs = _quantized_inputs(draft, node, exact_biases)
+    inputs = _quantized_inputs(draft, node, by_library)
     if inputs is None or result.dtype not in INT8:
+        return False
+    if node.op == "softmax" and (by_library or not _has_shares(result)):
         return False
     attributes = dict(node.attributes)
     if activation is not None:
@@ -131,7 +134,14 @@ def _fuse(draft: Draft, node: Node, *, exact_biases: bool) -> bool:
     return True
 
 
-def _quantized_inputs(draft: Draft, node: Node, exact_biases: bool) -> tuple[str, ...] | None:
+def _has_shares(tensor: Tensor) -> bool:
+    """Tell whether integers are shares as LiteRT's softmax has them: 256 steps from 0 to 1."""
+    found = tensor.quantization
+    lowest = np.iinfo(tensor.dtype).min
+    return found is not None and found.scale[0] == 1 / 256 and found.zero_point[0] == lowest
+
+
+def _quantized_inputs(draft: Draft, node: Node, by_library: bool) -> tuple[str, ...] | None:
     """Return the integers behind the float inputs of a node; None if there are not all."""
     operands = 2 if node.op in _WEIGHTED else len(node.inputs)
     if node.op in _REAL_PARAMETERS:
@@ -165,7 +175,7 @@ def _quantized_inputs(draft: Draft, node: Node, exact_biases: bool) -> tuple[str
         scales = weight.scale
         if node.op == "transposed_conv" and scales.size > 1:
             scales = np.tile(scales, node["group"])
-        bias = _bias(draft, node, x.scale[0] * scales, exact_biases)
+        bias = _bias(draft, node, x.scale[0] * scales, by_library)
         return None if bias is None else (*integers, bias)
     return (*integers, *node.inputs[operands:])
 

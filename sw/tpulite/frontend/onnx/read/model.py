@@ -21,7 +21,7 @@ from tpulite.frontend.onnx.read.inputs import fix_shapes, image_inputs
 from tpulite.frontend.onnx.read.library import learn_shapes
 from tpulite.frontend.onnx.read.tensor import array, type_of
 
-__all__ = ["OnnxModel", "OnnxNode", "read_image_inputs", "read_onnx", "with_types"]
+__all__ = ["NUMERICS", "OnnxModel", "OnnxNode", "read_image_inputs", "read_onnx", "with_types"]
 
 OLDEST_OPSET = 7
 """The first whose broadcasting is that of all later ones; older models are converted."""
@@ -30,6 +30,9 @@ _CONSTANTS_ALONE = 4
 
 MAX_ELEMENTS = 1 << 31
 """No tensor of a network for this machine comes near; a larger one is a damaged file."""
+
+NUMERICS = "tpulite.numerics"
+"""Entry of a file's metadata: the name of what its integers are computed with."""
 
 _UNKNOWN_DOMAIN = "tpulite.unknown"
 
@@ -70,6 +73,8 @@ class OnnxModel:
         The file before anything was translated, its batch fixed.
     computed : frozenset of str
         Tensors of the file that are inputs or computed.
+    numerics : str
+        Name of the numerics that the file's metadata ask for, if they do.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -80,6 +85,7 @@ class OnnxModel:
     opset: int
     file: bytes = b""
     computed: frozenset[str] = frozenset()
+    numerics: str = ""
 
 
 def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
@@ -126,7 +132,8 @@ def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
             f"shapes of the ONNX model are inconsistent: {_first_line(error)}"
         ) from error
     plain = _plain(model, opset, sources)
-    return replace(plain, file=file, computed=frozenset(computed - {""}))
+    numerics = next((x.value for x in model.metadata_props if x.key == NUMERICS), "")
+    return replace(plain, file=file, computed=frozenset(computed - {""}), numerics=numerics)
 
 
 def with_types(data: bytes, types: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Tensors, operators and files of TFLite, as LiteRT's object API has them."""
+"""TFLite files under construction, with LiteRT's object API."""
 
 import warnings
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ class ModelBuilder:
     ) -> int:
         """Add a tensor; with ``data`` a constant. Several scales belong to ``axis``."""
         dtype = dtype or self.dtype
-        tensor = schema.TensorT()
+        tensor: Any = schema.TensorT()
         tensor.name = (name or f"t{len(self.tensors)}").encode()
         tensor.shape = [int(extent) for extent in shape]
         tensor.type = getattr(schema.TensorType, dtype.upper())
@@ -194,7 +194,7 @@ class ModelBuilder:
             code.customCode = custom or None
             model.operatorCodes.append(code)
         for data in self._buffers:
-            buffer = schema.BufferT()
+            buffer: Any = schema.BufferT()
             buffer.data = None if data is None else np.frombuffer(data, np.uint8)
             model.buffers.append(buffer)
         builder = flatbuffers.Builder(1024)
@@ -214,7 +214,7 @@ class ModelBuilder:
         self._once.assign(self._once.variable(name), number)
 
     def _subgraph(self, outputs: Sequence[int], name: str) -> Any:
-        graph = schema.SubGraphT()
+        graph: Any = schema.SubGraphT()
         graph.tensors, graph.operators = self.tensors, self._operators
         graph.inputs, graph.outputs = self.inputs, list(outputs)
         graph.name = name.encode() or None

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.frontend.tflite.builder import ModelBuilder, schema
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite_testing.files.tflite_model import ModelBuilder, schema
 
-__all__ = ["write_tflite"]
+__all__ = ["CODES", "write_tflite"]
 
 _REDUCTIONS = ("mean", "sum", "reduce_max", "reduce_min")
 _OPTIONS = {
@@ -26,9 +26,11 @@ _OPTIONS = {
     "leaky_relu": "LeakyReluOptions",
     "gelu": "GeluOptions",
     "softmax": "SoftmaxOptions",
+    "reshape": "ReshapeOptions",
+    "transpose": "TransposeOptions",
 }
 _ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_1": 2, "relu6": 3}
-_CODES = {
+CODES = {
     "conv": "CONV_2D",
     "depthwise": "DEPTHWISE_CONV_2D",
     "dense": "FULLY_CONNECTED",
@@ -68,7 +70,9 @@ _CODES = {
     "gelu": "GELU",
     "requantize": "QUANTIZE",
     "softmax": "SOFTMAX",
+    "transpose": "TRANSPOSE",
 }
+"""Operators that can be written, by the names of both."""
 
 
 def write_tflite(graph: Graph) -> bytes:
@@ -109,7 +113,7 @@ class _Writer:
 
     def add_node(self, node: Node) -> None:
         outputs = [self.tensor(name) for name in node.outputs]
-        self.model.operator(_CODES[node.op], self.inputs(node), outputs, **_options(node))
+        self.model.operator(CODES[node.op], self.inputs(node), outputs, **_options(node))
 
     def inputs(self, node: Node) -> list[int]:
         if node.op == "depthwise":
@@ -132,6 +136,8 @@ class _Writer:
             value = np.array([node["value"]], like.dtype)
             pad = Tensor(f"{node.name}.value", (1,), like.dtype, like.quantization, value)
             inputs.append(self.add_tensor(pad))
+        elif node.op == "transpose":
+            inputs.append(self.constant(f"{node.name}.perm", node["perm"]))
         elif node.op == "reshape":
             inputs.append(self.constant(f"{node.name}.shape", node["shape"]))
         return inputs
@@ -158,7 +164,8 @@ def _options(node: Node) -> dict[str, Any]:
     elif node.op == "matmul":
         options["adjX"], options["adjY"] = bool(node["adj_x"]), bool(node["adj_y"])
     elif node.op == "softmax":
-        options["beta"] = 1.0
+        options["beta"] = node.attributes.get("beta", 1.0)
+        return {"options_type": kind, **options}
     options |= {
         name: node[attribute]
         for attribute, name in (("axis", "axis"), ("alpha", "alpha"), ("approximate",) * 2)

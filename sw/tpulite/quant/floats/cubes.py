@@ -1,0 +1,25 @@
+"""Cubes as products, of which functions of integers consist."""
+
+import onnx
+from onnx import helper
+
+from tpulite.quant.floats.graph import Links
+
+__all__ = ["multiply_cubes"]
+
+_CUBE = 3
+
+
+def multiply_cubes(graph: onnx.GraphProto) -> None:
+    """Write cubes, which GELU by tanh has, as products."""
+    links = Links(graph)
+    for node in [x for x in graph.node if x.op_type == "Pow" and links.scalar(x.input[1]) == _CUBE]:
+        x, square = node.input[0], f"{node.output[0]}_square"
+        made = [
+            helper.make_node("Mul", [x, x], [square], name=square),
+            helper.make_node("Mul", [x, square], list(node.output), name=node.name),
+        ]
+        place = list(graph.node).index(node)
+        graph.node.remove(node)
+        for each in reversed(made):
+            graph.node.insert(place, each)

@@ -1,0 +1,146 @@
+"""LiteRT as the oracle of an ONNX file whose integers have its numerics.
+
+Every quantized operator is written as one of TFLite's, and LiteRT's own kernels run them. What is
+float in the file, as embeddings and masks in front of a transformer, ONNX Runtime runs from the
+file itself. Parts of both kinds take turns.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tpulite.frontend.onnx.cut import cut_onnx
+from tpulite.frontend.onnx.library import open_session
+from tpulite.graph.graph import Graph, Node
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.library import as_library
+from tpulite.runtime.host.libraries import DECIDED, open_library
+from tpulite.runtime.oracles.oracle import Oracle, Run, Values
+
+__all__ = ["open_litert_of_onnx"]
+
+_INTEGERS = ("int8", "uint8")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Operators that one library runs: whether it is LiteRT, and the operators in order."""
+
+    litert: bool
+    nodes: tuple[Node, ...]
+
+
+def open_litert_of_onnx(graph: Graph, name: str) -> Oracle:
+    """Open sessions of LiteRT, and of ONNX Runtime for what is float.
+
+    Parameters
+    ----------
+    graph : Graph
+        What was read from an ONNX file.
+    name : str
+        LiteRT's kernels: ``litert-ref``, ``litert-opt`` or ``litert-xnnpack``.
+
+    Raises
+    ------
+    ValueError
+        If a part of the network can be written for neither library.
+    """
+    exactness = Exactness(name)
+    graph = as_library(graph, exactness)
+    runs = [
+        (_by_litert if part.litert else _by_file)(graph, part, exactness) for part in _parts(graph)
+    ]
+
+    def run(values: Values) -> dict[str, np.ndarray]:
+        found = dict(values)
+        for each in runs:
+            found |= each(found)
+        return {x: found[x] for node in graph.nodes for x in node.outputs if x in found}
+
+    return Oracle(run)
+
+
+def _parts(graph: Graph) -> Iterator[_Part]:
+    """Yield parts in the order in which they run; each operator is in the first that it can be."""
+    level: dict[str, int] = {}
+    parts: list[list[Node]] = []
+    for node in graph.nodes:
+        before = max((level[x] for x in node.inputs if x in level), default=0)
+        own = before + (before % 2 != _is_integer(graph, node))
+        level.update(dict.fromkeys(node.outputs, own))
+        parts += [[] for _ in range(own + 1 - len(parts))]
+        parts[own].append(node)
+    for index, nodes in enumerate(parts):
+        if nodes:
+            yield _Part(index % 2 == 1, tuple(nodes))
+
+
+def _is_integer(graph: Graph, node: Node) -> bool:
+    """Tell whether TFLite has an operator for a node, all of whose activations are integers."""
+    from tpulite.frontend.tflite.writer import CODES
+
+    ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
+    activations = [x for x in ends if x.data is None]
+    return node.op in CODES and all(x.dtype in _INTEGERS for x in activations)
+
+
+def _ends(graph: Graph, part: _Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what operators read from others, and all that they compute."""
+    made = tuple(x for node in part.nodes for x in node.outputs)
+    read = (x for node in part.nodes for x in node.inputs if x and graph.tensors[x].data is None)
+    return tuple(dict.fromkeys(x for x in read if x not in made)), made
+
+
+def _by_litert(graph: Graph, part: _Part, exactness: Exactness) -> Run:
+    from tpulite.frontend.tflite.writer import write_tflite
+
+    inputs, outputs = _ends(graph, part)
+    file = write_tflite(replace(graph, nodes=part.nodes, inputs=inputs, outputs=outputs))
+    run = open_library(file, "tflite", exactness)
+    return _named(run, inputs, outputs)
+
+
+def _by_file(graph: Graph, part: _Part, exactness: Exactness) -> Run:
+    """Run operators from the file; tensors that it does not have are moved from those that it has.
+
+    Moves and other tensors inside a part are not shown.
+    """
+    assert graph.source is not None
+    origins = graph.source.origins
+    read, made = _ends(graph, part)
+    later = {x for node in graph.nodes if node not in part.nodes for x in node.inputs}
+    outputs = [x for x in made if x in later or x in graph.outputs]
+    missing = [x for x in (*read, *outputs) if x not in origins]
+    if missing:
+        raise ValueError(f"tensor {missing[0]!r} between both libraries is none of the file")
+    given = {x: origins[x] for x in read}
+    kinds = {
+        str(y.key): (graph.tensors[x].dtype, y.shape or graph.tensors[x].shape)
+        for x, y in given.items()
+    }
+    keys = list(dict.fromkeys(str(origins[x].key) for x in outputs))
+    file, more = cut_onnx(graph.source.data, kinds, keys)
+    session = open_session(file, "ENABLE_ALL", disabled=DECIDED)
+
+    def run(values: Values) -> dict[str, np.ndarray]:
+        feed = {str(y.key): y.to_file(values[x]) for x, y in given.items()}
+        results = dict(
+            zip(keys, session.run(keys, feed | {x: values[x] for x in more}), strict=True)
+        )
+        return {
+            x: origins[x].from_file(
+                np.asarray(results[str(origins[x].key)]), graph.tensors[x].shape
+            )
+            for x in outputs
+        }
+
+    return run
+
+
+def _named(
+    run: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> Run:
+    return lambda values: dict(zip(outputs, run([values[x] for x in inputs]), strict=True))

@@ -1,0 +1,125 @@
+"""Small float encoders in ONNX, as exporters of transformers write them."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+from tpulite_testing.files.onnx_builder import OnnxBuilder
+
+__all__ = ["OnnxEncoder"]
+
+_HIDDEN = 2
+"""How many times wider the layer between both dense ones is."""
+
+_OUTLIER = 3
+"""Channel that is larger than the others."""
+
+
+@dataclass
+class OnnxEncoder:
+    """An encoder of one block.
+
+    Parameters
+    ----------
+    tokens, width, heads : int
+        Its sizes.
+    first : bool
+        Whether normalizations come before attention and dense layers, not behind residual sums.
+    spelled : bool
+        Whether normalizations are nine operators and GELU is one by tanh, not one operator and one
+        by erf.
+    masked : bool
+        Whether an input says which tokens are padding.
+    outlier : float
+        How much larger one channel of the residual connection is than the others.
+    """
+
+    tokens: int = 16
+    width: int = 32
+    heads: int = 2
+    first: bool = False
+    spelled: bool = False
+    masked: bool = True
+    outlier: float = 1.0
+    _rng: np.random.Generator = field(init=False, default_factory=lambda: np.random.default_rng(48))
+
+    def build(self) -> bytes:
+        """Return the file; its inputs are ``x`` and perhaps ``mask``."""
+        b = OnnxBuilder()
+        x = self._linear(b, b.input("x", (1, self.tokens, self.width)), self.width, self.outlier)
+        if self.first:
+            x = b.node("Add", x, self._attention(b, self._normalized(b, x)))
+            x = b.node("Add", x, self._dense(b, self._normalized(b, x)))
+            return b.build(self._linear(b, self._normalized(b, x), 10))
+        x = self._normalized(b, b.node("Add", x, self._attention(b, x)))
+        return b.build(self._normalized(b, b.node("Add", x, self._dense(b, x))))
+
+    def samples(self, count: int) -> list[dict[str, np.ndarray]]:
+        """Return inputs; of those with a mask the last tokens are padding."""
+        feeds = []
+        for index in range(count):
+            feed = {"x": self._draw(1, self.tokens, self.width)}
+            if self.masked:
+                kept = self.tokens - index % 5
+                feed["mask"] = (np.arange(self.tokens) < kept).astype(np.int64)[None]
+            feeds.append(feed)
+        return feeds
+
+    def _draw(self, *shape: int) -> np.ndarray:
+        return self._rng.normal(size=shape).astype(np.float32)
+
+    def _linear(self, b: OnnxBuilder, x: str, columns: int, outlier: float = 1.0, rows=0) -> str:
+        rows = rows or self.width
+        weight = self._draw(rows, columns) / np.float32(math.sqrt(rows))
+        weight[:, min(_OUTLIER, columns - 1)] *= outlier
+        return b.node("Add", b.node("MatMul", x, weight), self._draw(columns) / 4)
+
+    def _normalized(self, b: OnnxBuilder, x: str) -> str:
+        gamma, beta = 1 + self._draw(self.width) / 8, self._draw(self.width) / 8
+        if not self.spelled:
+            return b.node("LayerNormalization", x, gamma, beta, axis=-1)
+        d = b.node("Sub", x, b.node("ReduceMean", x, axes=[-1]))
+        variance = b.node("ReduceMean", b.node("Pow", d, np.float32(2)), axes=[-1])
+        y = b.node("Div", d, b.node("Sqrt", b.node("Add", variance, np.float32(1e-12))))
+        return b.node("Add", b.node("Mul", y, gamma), beta)
+
+    def _dense(self, b: OnnxBuilder, x: str) -> str:
+        hidden = self._linear(b, x, _HIDDEN * self.width)
+        return self._linear(b, self._gelu(b, hidden), self.width, rows=_HIDDEN * self.width)
+
+    def _gelu(self, b: OnnxBuilder, x: str) -> str:
+        half, one = np.float32(0.5), np.float32(1)
+        if self.spelled:
+            cube = b.node("Mul", b.node("Pow", x, np.float32(3)), np.float32(0.044715))
+            inner = b.node("Mul", b.node("Add", x, cube), np.float32(math.sqrt(2 / math.pi)))
+            curve = b.node("Add", b.node("Tanh", inner), one)
+            return b.node("Mul", b.node("Mul", x, half), curve)
+        curve = b.node("Add", b.node("Erf", b.node("Div", x, np.float32(math.sqrt(2)))), one)
+        return b.node("Mul", b.node("Mul", x, curve), half)
+
+    def _attention(self, b: OnnxBuilder, x: str) -> str:
+        depth = self.width // self.heads
+
+        def heads(*order: int) -> str:
+            y = self._linear(b, x, self.width)
+            y = b.node("Reshape", y, np.array([1, self.tokens, self.heads, depth]))
+            return b.node("Transpose", y, perm=order)
+
+        scores = b.node("MatMul", heads(0, 2, 1, 3), heads(0, 2, 3, 1))
+        scores = b.node("Div", scores, np.float32(math.sqrt(depth)))
+        if self.masked:
+            scores = b.node("Add", scores, self._mask(b))
+        shares = b.node("Softmax", scores, axis=-1)
+        y = b.node("Transpose", b.node("MatMul", shares, heads(0, 2, 1, 3)), perm=[0, 2, 1, 3])
+        return self._linear(
+            b, b.node("Reshape", y, np.array([1, self.tokens, self.width])), self.width
+        )
+
+    def _mask(self, b: OnnxBuilder) -> str:
+        """Return the mask as PyTorch's dynamo writes it: repeated by a conjunction with ones."""
+        mask = b.node("Cast", b.input("mask", (1, self.tokens), "int64"), to=onnx.TensorProto.BOOL)
+        mask = b.node("Unsqueeze", mask, np.array([1, 2]))
+        mask = b.node("And", np.ones((1, 1, self.tokens, 1), bool), mask)
+        return b.node("Where", mask, np.float32(0), np.array(-np.inf, np.float32))
