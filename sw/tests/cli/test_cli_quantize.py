@@ -13,6 +13,7 @@ from tpulite.frontend.tflite.builder import ModelBuilder
 from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
 from tpulite.quant.quality_onnx import measure_quality
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+from tpulite_testing.graphs.onnx_encoders import OnnxEncoder
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -180,3 +181,35 @@ def test_a_tflite_file_of_floats(tpulite, files):
     (error,) = json.loads((files / "q.json").read_text())["tensors"]
     assert error["decibels"] > 15  # it averages ranges, so outliers are cut
     assert tpulite("compare", "net.int8.tflite", "--oracle", "litert-ref")[0] == 0
+
+
+def test_a_transformer_gets_integers_by_name_unless_the_user_wants_floats(tpulite, tmp_path):
+    encoder = OnnxEncoder(masked=False)
+    (tmp_path / "net.onnx").write_bytes(encoder.build())
+    np.save(tmp_path / "x.npy", np.concatenate([each["x"] for each in encoder.samples(8)]))
+    code, out, err = tpulite("quantize", "net.onnx", "--calibrate", "x.npy")
+    assert (code, err) == (0, "")
+    said = "numerics: litert-ref (named in the file)"
+    assert said in out
+    assert "Add or Sub" not in out
+    for command in ("inspect", "compile"):
+        _, out, _ = tpulite(command, "net.int8.onnx")
+        assert said in out
+    code, out, _ = tpulite("compare", "net.int8.onnx", "--limit", "2")
+    assert code == 0
+    assert "compared with litert-ref" in out
+    words = ("--calibrate", "x.npy", "--exact", "ort", "-o", "floats.onnx")
+    _, out, _ = tpulite("quantize", "net.onnx", *words)
+    assert "numerics: ort; on the CPU" in out
+    assert "Softmax" in out
+
+
+def test_exact_is_for_onnx_files(tpulite, tmp_path):
+    b = ModelBuilder("float32")
+    x = b.input((1, 4))
+    (tmp_path / "net.tflite").write_bytes(b.build(b.operator("NEG", [x], [b.like(x, (1, 4))])))
+    np.save(tmp_path / "x.npy", draw(2, 1, 4))
+    words = ("net.tflite", "--calibrate", "x.npy", "--exact", "ort")
+    code, _, err = tpulite("quantize", *words)
+    assert code == 2
+    assert "--ranges and --exact are for ONNX files" in " ".join(err.split())

@@ -103,6 +103,23 @@ def test_a_large_channel_leaves_the_others_their_bits(first):
     assert output.cosine > 0.98
 
 
+def test_an_input_can_be_part_of_a_stream():
+    encoder = OnnxEncoder(straight=True, masked=False, outlier=60.0)
+    float_file, feeds = encoder.build(), encoder.samples(8)
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    (output,) = measure_quality(float_file, data, feeds).outputs
+    assert output.cosine > 0.98
+
+
+def test_tensors_that_mean_something_else_are_not_measured():
+    encoder = OnnxEncoder(outlier=60.0)
+    float_file, feeds = encoder.build(), encoder.samples(8)
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    quality = measure_quality(float_file, data, feeds)
+    assert {"MatMul", "Softmax"} <= {each.operator for each in quality.tensors}
+    assert "LayerNormalization" not in {each.operator for each in quality.tensors}
+
+
 def test_a_file_has_the_numerics_that_it_names():
     data, _ = quantized(ENCODERS["behind"])
     graph = load_onnx(data, "net")

@@ -303,7 +303,7 @@ _ADDITIONS = ("Add", "QLinearAdd", "Sub")
 def _advice(model: Model) -> list[str]:
     """Say what would keep more on the machine."""
     additions = [x for x in model.summary() if x.where == "host" and x.operator in _ADDITIONS]
-    if not additions:
+    if not additions or not model.exactness.ort:
         return []
     return [
         f"{len(additions)} Add or Sub run on the CPU, because ONNX Runtime's rounding of them "

@@ -13,7 +13,7 @@ from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.mixed import floats_of
 from tpulite.quant.floats.observe import level_of
-from tpulite.quant.floats.padding import live_rows, padding_input
+from tpulite.quant.floats.padding import live_rows, live_tokens, padding_input
 from tpulite.quant.quality import BEST, OutputSums, Quality, Sums, TensorError
 
 __all__ = ["measure_quality"]
@@ -42,7 +42,7 @@ def measure_quality(
 ) -> Quality:
     """Run both networks in ONNX Runtime, and compare every tensor that both have.
 
-    Rows of outputs that belong to padding are not compared, for nothing reads them.
+    Rows that belong to padding are not compared, for nothing reads them.
 
     Parameters
     ----------
@@ -67,7 +67,8 @@ def measure_quality(
     for index, feed in enumerate(samples):
         wanted, found = run(feed), run_quantized(feed)
         for name, own in integers.names.items():
-            sums[name].add(wanted[name], integers.real(name, found[own]))
+            both = wanted[name], integers.real(name, found[own])
+            sums[name].add(*(live_tokens(x, feed, mask) for x in both))
         for name, classes in outputs.items():
             real, value = (live_rows(x[name], feed, mask) for x in (wanted, found))
             ends[name].add(real, value, classes=classes)

@@ -32,6 +32,8 @@ class OnnxEncoder:
         by erf.
     masked : bool
         Whether an input says which tokens are padding.
+    straight : bool
+        Whether the residual connection begins with the input, not with a dense layer.
     outlier : float
         How much larger one channel of the residual connection is than the others.
     """
@@ -42,13 +44,15 @@ class OnnxEncoder:
     first: bool = False
     spelled: bool = False
     masked: bool = True
+    straight: bool = False
     outlier: float = 1.0
     _rng: np.random.Generator = field(init=False, default_factory=lambda: np.random.default_rng(48))
 
     def build(self) -> bytes:
         """Return the file; its inputs are ``x`` and perhaps ``mask``."""
         b = OnnxBuilder()
-        x = self._linear(b, b.input("x", (1, self.tokens, self.width)), self.width, self.outlier)
+        x = b.input("x", (1, self.tokens, self.width))
+        x = x if self.straight else self._linear(b, x, self.width, self.outlier)
         if self.first:
             x = b.node("Add", x, self._attention(b, self._normalized(b, x)))
             x = b.node("Add", x, self._dense(b, self._normalized(b, x)))
@@ -61,6 +65,7 @@ class OnnxEncoder:
         feeds = []
         for index in range(count):
             feed = {"x": self._draw(1, self.tokens, self.width)}
+            feed["x"][..., _OUTLIER] *= self.outlier if self.straight else 1
             if self.masked:
                 kept = self.tokens - index % 5
                 feed["mask"] = (np.arange(self.tokens) < kept).astype(np.int64)[None]

@@ -271,7 +271,10 @@ _SIGNED = 127
 
 
 def _part(rows: np.ndarray, part: float) -> Range:
-    return min(0.0, float(rows.min())) * part, max(0.0, float(rows.max())) * part
+    """Return the range of numbers whose magnitude is at most a part of the largest one."""
+    low, high = min(0.0, float(rows.min())), max(0.0, float(rows.max()))
+    most = part * max(-low, high)
+    return max(low, -most), min(high, most)
 
 
 def _spare(values: np.ndarray) -> Range:

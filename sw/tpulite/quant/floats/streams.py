@@ -5,7 +5,7 @@ take into their constants. A channel that is a hundred times as large as the oth
 most of their 8 bits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -138,6 +138,9 @@ class _Writer:
             if id(norm) in self._moved:
                 self._shift(norm)
         ends = [self._scale(stream) for stream in streams]
+        divided = {x for stream in streams if (stream.divisor != 1).any() for x in stream.members}
+        moved = {norm.y for norm in self._norms.values() if id(norm) in self._moved}
+        kept = self._links.outputs | {x for x in self._front if x not in self._norms}
         ranges: dict[str, Range] = {}
         weights: dict[str, float] = {}
         for norm in self._norms.values():
@@ -148,7 +151,18 @@ class _Writer:
             ranges |= steps.ranges(self._rows[norm.x])
             weights |= dict([steps.weights()])
             self._replace(norm.nodes, steps.nodes(self._graph))
+        names = {x: f"{x}/divided" for x in (divided | moved) - kept}
+        self._rename(names)
+        ranges = {names.get(x, x): ends for x, ends in ranges.items()}
         return Streams(ranges, frozenset(name for each in ends for name in each), weights)
+
+    def _rename(self, names: Mapping[str, str]) -> None:
+        """Give tensors that hold other numbers now other names."""
+        for node in self._graph.node:
+            for ends in (node.input, node.output):
+                for index, each in enumerate(ends):
+                    ends[index] = names.get(each, each)
+        del self._graph.value_info[:]
 
     def _takes(self, name: str) -> bool:
         """Tell whether everything at a tensor can take a divisor."""
@@ -314,11 +328,7 @@ class _Writer:
     def _restore(self, name: str, divisor: np.ndarray, beta: np.ndarray | None) -> list[str]:
         """Make an output of a stream's tensor what it was."""
         inner = f"{name}_stream"
-        for node in self._graph.node:
-            for ends in (node.input, node.output):
-                for index, each in enumerate(ends):
-                    if each == name:
-                        ends[index] = inner
+        self._rename({name: inner})
         made = [
             self._constant_node(
                 "Mul", inner, divisor, f"{name}_restored" if beta is not None else name
@@ -343,8 +353,8 @@ class _Writer:
             if node.name not in front:
                 for index, each in enumerate(node.input):
                     node.input[index] = made.output[0] if each == name else each
-        place = next(i for i, node in enumerate(self._graph.node) if name in node.output) + 1
-        self._graph.node.insert(place, made)
+        places = (i + 1 for i, node in enumerate(self._graph.node) if name in node.output)
+        self._graph.node.insert(next(places, 0), made)
         return [made.name]
 
     def _constant_node(self, op: str, x: str, value: np.ndarray, y: str) -> onnx.NodeProto:
