@@ -98,11 +98,11 @@ def test_convolutions_and_their_batches_are_exact(batch, eager):
 
 
 def test_it_is_taken_where_it_is_faster_and_files_say_so(tmp_path):
-    layers, config = resized(pool((2, 2), "average"), 14, 14), named_config("4x4")
+    layers, config = resized(pool((3, 3), "max"), 14, 14), named_config("16x16,ub_rows=512")
     program = compile_layers(layers, config)
     other = compile_layers(layers, config, WITHOUT)
     cycles, before = (predict_cycles(x.commands, config) for x in (program, other))
-    assert program.bound and not other.bound and cycles < 0.7 * before
+    assert program.bound and not other.bound and cycles < 0.8 * before
     for each in (program, other):
         each.save(tmp_path / "program")
         assert Program.load(tmp_path / "program") == each

@@ -115,11 +115,13 @@ def test_every_strategy_of_tiles_is_exact(name, batch, family, monkeypatch):
     monkeypatch.setattr(tile_choice, "_OVER", np.inf)
     monkeypatch.setattr(tile_choice, "_LESS", np.inf)
     options = Options(batch=batch, effort=4000, simplify=False)
-    plans, forced = TiledLayer.plans, set()
-    for number in range(6):
+    plans, forced, ways = TiledLayer.plans, set(), set()
+    for number in range(9):
 
         def only(self, *args, number=number, **options):
-            return plans(self, *args, **options)[number : number + 1]
+            chosen = plans(self, *args, **options)[number : number + 1]
+            ways.update(each.way for each in chosen)
+            return chosen
 
         monkeypatch.setattr(TiledLayer, "plans", only)
         stages: dict[str, object] = {}
@@ -134,6 +136,7 @@ def test_every_strategy_of_tiles_is_exact(name, batch, family, monkeypatch):
         assert results.fault is None
         np.testing.assert_array_equal(results.outputs["y"].reshape(batch, *out, behind), due)
     assert forced, "the layer has no strategy"
+    assert ways == ({0, 1} if family == "average 3" else {0})
 
 
 @pytest.mark.parametrize("op", ["depthwise", "average", "max"])

@@ -16,8 +16,8 @@ class BoundChoice:
 
     Parameters
     ----------
-    compiled : int
-        Cycles of the compiled program.
+    compiled : int, optional
+        Cycles of the compiled program; None if the plan is too far from it to ask.
     plan : NetworkPlan, optional
         What would be bound; None if the network cannot be.
     bound : int, optional
@@ -26,7 +26,7 @@ class BoundChoice:
         The bound program, if it is taken.
     """
 
-    compiled: int
+    compiled: int | None
     plan: NetworkPlan | None
     bound: int | None = None
     program: Program | None = None

@@ -9,7 +9,9 @@ __all__ = ["bound_text"]
 def bound_text(choice: BoundChoice) -> str:
     """Return which program is taken, and a line for each layer as it would be bound."""
     taken = "compiled" if choice.program is None else "bound to the shape"
-    lines = f"taken: {taken}\ncompiled: {choice.compiled:,} cycles\n"
+    lines = f"taken: {taken}\n"
+    if choice.compiled is not None:
+        lines += f"compiled: {choice.compiled:,} cycles\n"
     if choice.plan is None:
         return f"{lines}bound: the network cannot be bound to its shape\n"
     if choice.bound is None:

@@ -5,6 +5,7 @@ stays behind the command that frees the place.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ from tpulite.compiler.operators.words import Batch, Origin
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.stores import Store
+from tpulite.compiler.plan.pool_array import suits_array
 from tpulite.compiler.plan.strategy import Room, Strategy, cost
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
 
@@ -37,6 +39,8 @@ class TilePlan:
     ----------
     name : str
         Name of the strategy.
+    way : int
+        Index of the operator that has it: the array or the vector path may average.
     room : Room
         What it may take, and where the tensors are.
     cycles : int
@@ -44,6 +48,7 @@ class TilePlan:
     """
 
     name: str
+    way: int
     room: Room
     cycles: int
 
@@ -54,8 +59,8 @@ class TiledLayer:
 
     Parameters
     ----------
-    operator : Operator
-        The layer, compiled but for its extents.
+    operators : tuple of Operator
+        The layer, compiled but for its extents, in each way that computes it.
     index : int
         Index of the layer.
     source, target : Store
@@ -68,7 +73,7 @@ class TiledLayer:
         Takes weights and records.
     """
 
-    operator: Operator
+    operators: tuple[Operator, ...]
     index: int
     source: Store
     target: Store
@@ -116,14 +121,13 @@ class TiledLayer:
             return None
         extents, config = (source.height, source.width), source.config
         outputs = target.height, target.width
-        try:
-            operator = pool.packed(
-                ("tiles", index, extents, config),
-                lambda: _operator(layer, extents, outputs, config),
-            )
-        except ValueError:  # the strips of a plan are more general
+        operators = pool.packed(
+            ("tiles", index, extents, config),
+            lambda: tuple(_operators(layer, channels, extents, outputs, config)),
+        )
+        if not operators:  # the strips of a plan are more general
             return None
-        return cls(operator, index, source, target, sourced, stored, channels, pool)
+        return cls(operators, index, source, target, sourced, stored, channels, pool)
 
     @property
     def config(self) -> Config:
@@ -139,44 +143,49 @@ class TiledLayer:
             Rows of the buffer that tiles may take.
         """
         room = Room(rows, (self.sourced,), self.stored)
-        found: dict[tuple[object, ...], Strategy] = {}
-        for each in self._strategies(room):
-            found.setdefault((each.cycles, each.traffic, *each.sizes.items()), each)
-        ordered = sorted(found.values(), key=lambda x: cost(x.cycles, x.traffic))
-        return [TilePlan(each.name, room, int(each.cycles)) for each in ordered]
+        found: dict[tuple[object, ...], tuple[int, Strategy]] = {}
+        for way in range(len(self.operators)):
+            for each in self._strategies(way, room):
+                key = way, each.cycles, each.traffic, *each.sizes.items()
+                found.setdefault(key, (way, each))
+        ordered = sorted(found.values(), key=lambda x: cost(x[1].cycles, x[1].traffic))
+        return [TilePlan(each.name, way, room, int(each.cycles)) for way, each in ordered]
 
     def ops(self, plan: TilePlan) -> Iterator[Op]:
         """Yield the commands of a plan in an order in which they could run one after the other."""
-        strategy = next(each for each in self._strategies(plan.room) if each.name == plan.name)
+        operator, strategies = self.operators[plan.way], self._strategies(plan.way, plan.room)
+        strategy = next(each for each in strategies if each.name == plan.name)
         places = _place(self.source, dram=self.sourced), _place(self.target, dram=self.stored)
-        constants = Constants(self.operator.constants)
-        task = Task(self.operator, self._shape, strategy, Site(places[:1], places[1]), 0)
-        (step,) = self.operator.steps([task], constants)
+        constants = Constants(operator.constants)
+        task = Task(operator, self._shape, strategy, Site(places[:1], places[1]), 0)
+        (step,) = operator.steps([task], constants)
         tiles = Buffer(
             f"tiles of {self.target.name}",
             int(strategy.sizes["tile_rows"]),
             bank=0,
             side=Side.TOP,
         )
-        return _Placer(self, tiles, constants.image()).ops(step)
+        return _Placer(self, operator, tiles, constants.image()).ops(step)
 
     @property
     def _shape(self) -> Shape:
         return Shape(1, self.source.height, self.source.width, self.channels)
 
-    def _strategies(self, room: Room) -> list[Strategy]:
+    def _strategies(self, way: int, room: Room) -> list[Strategy]:
         shape = self._shape
         extents = shape.batch, shape.height, shape.width, shape.channels
-        return [each for each in self.operator.strategies(*extents, room) if each.feasible]
+        return [each for each in self.operators[way].strategies(*extents, room) if each.feasible]
 
 
 class _Placer:
     """Turns commands that count from origins into those that name buffers."""
 
-    def __init__(self, tiled: TiledLayer, tiles: Buffer, constants: bytes) -> None:
+    def __init__(
+        self, tiled: TiledLayer, operator: Operator, tiles: Buffer, constants: bytes
+    ) -> None:
         self._tiled, self._constants = tiled, constants
         self._regions = {int(Origin.TILES): Region(tiles)}
-        input_zero, weight_zero = tiled.operator.zero_points
+        input_zero, weight_zero = operator.zero_points
         self._numbers = {
             int(Origin.INPUT_ZERO): input_zero,
             int(Origin.WEIGHT_ZERO): weight_zero,
@@ -251,20 +260,27 @@ def _rows(batch: Batch, columns: Mapping[str, int | np.ndarray]) -> Iterator[dic
         yield {name: column[i] for name, column in zip(columns, values, strict=True)}
 
 
-def _operator(
+def _operators(
     layer: Depthwise | Pool | Conv,
+    channels: int,
     extents: tuple[int, int],
     outputs: tuple[int, int],
     config: Config,
-) -> Operator:
-    match layer:
-        case Depthwise():
-            return DepthwiseFilter(layer, config, outputs)
-        case Pool():
-            return Pooling(layer, config)
+) -> Iterator[Operator]:
+    """Yield all ways that the machine can express."""
     (height, width), one = extents, (1, 1)
     shapes = ShapeRange(one, (height, height), (width, width))
-    return Convolution(layer, shapes, config, packed_rows=False)
+    with suppress(ValueError):
+        match layer:
+            case Depthwise():
+                yield DepthwiseFilter(layer, config, outputs)
+            case Pool():
+                yield Pooling(layer, config)
+            case Conv():
+                yield Convolution(layer, shapes, config, packed_rows=False)
+    with suppress(ValueError):
+        if isinstance(layer, Pool) and suits_array(layer) and layer.window != extents:
+            yield DepthwiseFilter.averaging(layer, channels, config)
 
 
 def _place(store: Store, *, dram: bool) -> Place:
