@@ -195,7 +195,7 @@ def legal_values(field: Field) -> str:
 
 def illegal_rules() -> list[str]:
     """Return what `isa.illegal_combination` says to one example of each rule."""
-    config = Config(requant_lanes=1, softmax=False)
+    config, wide = Config(requant_lanes=1, softmax=False), Config(int16=True)
     depthwise = {"depthwise": 1, "blocks": 1}
     conv, vector = isa.Opcode.CONV, isa.Opcode.VECTOR
     examples = (
@@ -206,12 +206,18 @@ def illegal_rules() -> list[str]:
         (conv, depthwise | {"drain": isa.Drain.REQUANTIZE}),
         (vector, {"operation": isa.VectorOp.NORM}),
         (vector, {"tail": 1}),
+        (conv, {"int16": 1}),
+        (conv, {"int16": 1, "depthwise": 1, "blocks": 1}),
+        (conv, {"int16": 1, "drain": isa.Drain.RAW}),
+        (conv, {"int16": 1, "columns": 1}),
+        (conv, {"int16": 1, "acc_row": 1}),
     )
     rules = []
     for opcode, fields in examples:
-        rule = isa.illegal_combination(isa.Command.make(opcode, **fields), config)
+        machine = wide if len(fields) > 1 and "int16" in fields else config
+        rule = isa.illegal_combination(isa.Command.make(opcode, **fields), machine)
         assert rule is not None, fields
-        rules.append(re.sub(r", not \d+$", "", rule).replace(str(config.array_size), "N"))
+        rules.append(re.sub(rf"\b{config.array_size}\b", "N", re.sub(r", not \d+$", "", rule)))
     return rules
 
 

@@ -28,6 +28,11 @@ def draw_conv(state: State) -> Drawn | None:
         fields = _product_fields(state)
     else:
         fields = _image_fields(state, in_bytes=mode == "bytes")
+    wide = config.int16 and mode in ("product", "image") and rng.random() < 0.5
+    if wide:
+        mode = f"int16 {mode}"
+        columns = fields["columns"] + fields["columns"] % 2
+        fields |= {"int16": 1, "inner": Axis.X, "columns": columns}
     outputs = fields["rows"] * fields["columns"]
     if outputs > config.acc_rows:
         return None
@@ -36,8 +41,13 @@ def draw_conv(state: State) -> Drawn | None:
         return None
     drain_fields, drain_name = drains
     fields |= drain_fields
+    if wide and fields["drain"] != Drain.REQUANTIZE:
+        return None  # kept sums leave every other row undefined
     kept = state.kept_run(outputs) if rng.random() < 0.6 else None
+    if wide and kept is not None and kept % 2:
+        kept = None
     acc_row = rng.randrange(config.acc_rows - outputs + 1) if kept is None else kept
+    acc_row -= acc_row % 2 * wide
     fields |= {"acc_row": acc_row, "accumulate": kept is not None}
 
     for _ in range(8):

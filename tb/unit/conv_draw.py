@@ -5,11 +5,14 @@ import random
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
 
-__all__ = ["KINDS", "ONES", "any_image", "draw_conv", "stretched"]
+__all__ = ["KINDS", "ONES", "WIDE", "any_image", "draw_conv", "stretched"]
 
 KINDS = ("product", "window", "bytes", "depthwise", "lines", "pairs")
 """Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines, of which
 the last streams two vectors a cycle."""
+
+WIDE = ("wide_product", "wide_window")
+"""Matrix products and convolutions of int16."""
 
 ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
 """Extents of a CONV of one output, of one block and tap."""
@@ -48,6 +51,8 @@ def draw_conv(
                 "out_row": outputs[random.randrange(len(outputs) - output)],
                 "acc_row": random.randrange(config.acc_rows - m + 1),
             }
+            if command["int16"]:
+                free["acc_row"] &= -2
             return command.replace(**(free | fields))
 
 
@@ -137,6 +142,18 @@ class _Draw:
             "columns": random.randint(1, 12),
             "byte_step": random.randint(1, self.config.array_size),
         }
+
+    def wide_product(self) -> dict[str, int]:
+        m = 2 * random.choice([1, 2, self.config.array_size, 20])
+        pitch = random.randrange(40)
+        return dense(m=m, k_tiles=random.randint(1, 4), act_pitch=pitch) | self._wide()
+
+    def wide_window(self) -> dict[str, int]:
+        return self.window() | {"columns": 2 * random.randint(1, 3)} | self._wide()
+
+    def _wide(self) -> dict[str, int]:
+        drain = random.choice([Drain.KEEP, Drain.REQUANTIZE])
+        return {"int16": 1, "inner": Axis.X, "drain": drain}
 
     def depthwise(self) -> dict[str, int]:
         return self.window() | {"depthwise": 1, "blocks": 1}

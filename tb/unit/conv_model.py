@@ -167,9 +167,11 @@ class ConvModel:
         self.buffer = np.zeros((config.ub_rows, config.row_bytes), np.uint8)
         self.accumulators = np.zeros((config.acc_rows, config.array_size), np.int64)
 
-    def vector(self, command: Command, cb: int, y: int, x: int) -> np.ndarray:
+    def vector(self, command: Command, cb: int, y: int, x: int, *, lower: int = 0) -> np.ndarray:
         """Return the int8 image vector at (y, x), or padding."""
         row = row_of(command, cb, y, x)
+        if row is None and command["int16"] and lower:
+            return np.full(self.config.row_bytes, command["pad"] ^ -128, np.int8)
         if row is None:
             return np.full(self.config.row_bytes, command["pad"], np.int8)
         return self.buffer[row].view(np.int8)
@@ -181,7 +183,7 @@ class ConvModel:
         y = oy * command["stride_y"] + ky * command["dilation_y"] - command["pad_top"]
         x = kx * command["dilation_x"] - command["pad_left"]
         if not step:
-            return self.vector(command, cb, y, x + ox * command["stride_x"])
+            return self.vector(command, cb, y, x + ox * command["stride_x"], lower=ox % 2)
         first, shift = divmod(ox * step, n)
         pair = [self.vector(command, cb, y, x + first + i) for i in range(2)]
         return np.concatenate(pair)[shift : shift + n]
@@ -190,15 +192,19 @@ class ConvModel:
         """Accumulate and drain; return the rows written, in order."""
         totals = self.accumulators[command["acc_row"] :][: command["rows"] * command["columns"]]
         sums = self._depthwise(command) if command["depthwise"] else self._convolve(command)
+        if command["int16"]:  # the accumulator of the upper vector has the sum of both
+            totals, sums = totals[::2], 256 * sums[::2] + sums[1::2]
         total = (sums + (totals if command["accumulate"] else 0)).astype(np.int32)
         if command["drain"] == Drain.KEEP:
             totals[:] = total
             return []
+        if command["int16"]:
+            total = np.repeat(total, 2, axis=0)
         written = []
         for (oy, ox), vector in zip(outputs(command), total, strict=True):
             row = command["out_row"] + oy * command["out_pitch"] + ox * command["out_step"]
             if command["drain"] == Drain.REQUANTIZE:
-                data = self._requantize(command, vector).tobytes()
+                data = self._requantize(command, vector, ox % 2).tobytes()
             else:
                 data = vector.astype("<i4").tobytes()
             size = self.config.row_bytes
@@ -241,17 +247,25 @@ class ConvModel:
             sums.append(total)
         return np.stack(sums)
 
-    def _requantize(self, command: Command, vector: np.ndarray) -> np.ndarray:
+    def _requantize(self, command: Command, vector: np.ndarray, lower: int) -> np.ndarray:
         data = self.buffer[command["record_row"] :].tobytes()
         results = []
         for channel, total in enumerate(vector.tolist()):
             common = command["record_form"] == RecordForm.SHORT
             start = 0 if common else 16 * channel
             record = RECORD.unpack(int.from_bytes(data[start : start + 16], "little"))
-            del record["gain"]
+            gain = record.pop("gain") & 0xFFFF
             if common:
                 after = -(-16 // self.config.row_bytes) * self.config.row_bytes + 4 * channel
                 record["bias"] = int.from_bytes(data[after : after + 4], "little", signed=True)
             rounding = Rounding(record.pop("rounding"))
-            results.append(requantize(total, rounding=rounding, **record))
+            if not command["int16"]:
+                results.append(requantize(total, rounding=rounding, **record))
+                continue
+            record["low"] = int.from_bytes([record["low"] & 255, gain & 255], "little", signed=True)
+            record["high"] = int.from_bytes(
+                [record["high"] & 255, gain >> 8], "little", signed=True
+            )
+            result = requantize(total, rounding=rounding, **record)
+            results.append(result % 256 - 128 if lower else result // 256)
         return np.array(results, np.int8)

@@ -4,6 +4,7 @@ import random
 from collections import deque
 
 import cocotb
+from amaranth.lib import data
 from cocotb.triggers import FallingEdge, RisingEdge
 from command_index import index_of, position_of
 from conv_model import ConvModel
@@ -20,7 +21,7 @@ from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
-__all__ = ["CONFIGS", "ROWS", "MatrixBench", "config_of"]
+__all__ = ["CONFIGS", "ROWS", "MatrixBench", "config_of", "share_of"]
 
 ROWS = 2048
 CONFIGS = {
@@ -29,17 +30,27 @@ CONFIGS = {
         array_size=8, ub_rows=ROWS, acc_rows=64, requant_lanes=2, ram_registers=True
     ),
     "16": Config(array_size=16, ub_rows=ROWS, acc_rows=64),
+    "4_int16": Config(array_size=4, ub_rows=ROWS, acc_rows=64, int16=True),
+    "16_int16": Config(array_size=16, ub_rows=ROWS, acc_rows=64, int16=True),
 }
 
 _BANKS = 4  # as many as the smallest buffer has
 
-_LAYOUT = command_layout(Opcode.CONV)
-
 
 def config_of(dut) -> Config:
     """Return which of the configurations was built."""
-    n = len(dut.read_activation__response__payload) // 8
-    return next(config for config in CONFIGS.values() if config.array_size == n)
+    found = len(dut.read_activation__response__payload), len(dut.engine__command__payload)
+    return next(
+        config
+        for config in CONFIGS.values()
+        if found == (8 * config.array_size, command_layout(Opcode.CONV, config).size)
+    )
+
+
+def share_of(layout: data.StructLayout, command: Command) -> dict[str, int]:
+    """Return the fields of a CONV that a machine's queue has."""
+    fields = {"opcode": int(Opcode.CONV), **command.fields}
+    return {name: value for name, value in fields.items() if name in layout.members}
 
 
 class _Buffer:
@@ -125,8 +136,9 @@ class MatrixBench:
         await reset(self.dut)
         cocotb.start_soon(self.buffer.run())
         cocotb.start_soon(use_lanes(self.dut, self.buffer.model.config))
+        layout = command_layout(Opcode.CONV, self.buffer.model.config)
         self.driver.extend(
-            pack(_LAYOUT, {"opcode": Opcode.CONV, **command.fields, "index": index_of(position)})
+            pack(layout, share_of(layout, command) | {"index": index_of(position)})
             for position, command in enumerate(commands)
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from tpulite.arch.config import Config
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
@@ -225,4 +226,4 @@ async def refuses_what_is_outside(dut, prefetch: int, run: int) -> None:
 
 
 def test_intake() -> None:
-    simulate(Intake(), __file__, name="intake")
+    simulate(Intake(Config()), __file__, name="intake")

@@ -9,6 +9,7 @@ import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 from conv_draw import KINDS, draw_conv
 from conv_shares import drain_share, k_tiles, vector_share
+from mxu_bench import share_of
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, Axis, Command, Drain, Opcode, RecordForm
@@ -195,7 +196,7 @@ async def prepares_every_command(dut, idle: float, stall: float) -> None:
     driver = StreamDriver(dut, "i", idle=idle)
     await reset(dut)
     driver.extend(
-        pack(LAYOUT, {"opcode": Opcode.CONV, **command.fields, "index": index})
+        pack(LAYOUT, share_of(LAYOUT, command) | {"index": index})
         for index, command in enumerate(commands)
     )
     await driver.drained()
@@ -238,7 +239,7 @@ async def says_where_the_first_region_ends(dut) -> None:
     alone = [_alone_outside(config, region) for region in regions * repeats(16)]
     for command in commands + alone + _largest():
         dut.i__valid.value = 1
-        dut.i__payload.value = pack(LAYOUT, {"opcode": Opcode.CONV, **command.fields})
+        dut.i__payload.value = pack(LAYOUT, share_of(LAYOUT, command))
         dut.o__ready.value = 0
         await ClockCycles(dut.clk, PREPARATION + 1)
         assert dut.o__valid.value == 1

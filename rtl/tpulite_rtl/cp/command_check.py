@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, CONV, VECTOR, Axis, Drain, Opcode
-from tpulite_rtl.lib.layout import operation_shape, struct_layout, whole_field
+from tpulite_rtl.lib.layout import built, operation_shape, struct_layout, whole_field
 
 __all__ = ["VERDICT", "judge"]
 
@@ -34,7 +34,7 @@ def judge(m: Module, config: Config, word: Value) -> data.View:
     with m.Switch(opcode):
         for code, layout in COMMANDS.items():
             with m.Case(code):
-                problems = [_is_illegal(layout, word)]
+                problems = [_is_illegal(built(layout, config), word)]
                 if code == Opcode.CONV:
                     problems.append(_is_illegal_together(config, word))
                 elif code == Opcode.VECTOR:
@@ -85,4 +85,8 @@ def _is_illegal_together(config: Config, word: Value) -> Value:
         conv.depthwise & (conv.drain == Drain.RAW),
         conv.depthwise & (conv.drain != Drain.KEEP) & in_lanes,
     ]
+    if config.int16:
+        mode = Cat(conv.depthwise, conv.byte_step != 0, conv.inner != Axis.X)
+        odd = Cat(conv.columns[0], conv.acc_row[0], conv.drain == Drain.RAW)
+        problems.append(conv.int16 & Cat(mode, odd).any())
     return Cat(problems).any()

@@ -71,7 +71,9 @@ class CommandProcessor(wiring.Component):
                 "counters": In(CountersSignature()),
                 # The engines.
                 **{
-                    f"engine_{engine.name.lower()}": In(EngineSignature(command_layout(opcode)))
+                    f"engine_{engine.name.lower()}": In(
+                        EngineSignature(command_layout(opcode, config))
+                    )
                     for opcode, engine in ENGINE_OF.items()
                 },
             }

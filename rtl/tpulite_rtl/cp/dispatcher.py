@@ -11,7 +11,7 @@ from tpulite.arch.registers import Fault
 from tpulite_rtl.cp.command_fetch import FETCHED
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import FAULT
-from tpulite_rtl.lib.layout import command_layout
+from tpulite_rtl.lib.layout import built, command_layout
 
 __all__ = ["Dispatcher"]
 
@@ -51,7 +51,9 @@ class Dispatcher(wiring.Component):
                 "fault": Out(FAULT),
                 # Commands of each engine, from its queue.
                 **{
-                    f"o_{engine.name.lower()}": Out(stream.Signature(command_layout(opcode)))
+                    f"o_{engine.name.lower()}": Out(
+                        stream.Signature(command_layout(opcode, config))
+                    )
                     for opcode, engine in ENGINE_OF.items()
                 },
             }
@@ -82,11 +84,13 @@ class Dispatcher(wiring.Component):
         empty = Signal(len(Engine))
         for code, engine in ENGINE_OF.items():
             name = engine.name.lower()
-            queue = StreamFifo(command_layout(code), self.config.queue_depth)
+            queue = StreamFifo(command_layout(code, self.config), self.config.queue_depth)
             m.submodules[f"queue_{name}"] = queue
             wiring.connect(m, queue.o, wiring.flipped(getattr(self, f"o_{name}")))
             m.d.comb += [
-                Value.cast(queue.i.p).eq(Cat(word[: COMMANDS[code].width], index)),
+                Value.cast(queue.i.p).eq(
+                    Cat(word[: built(COMMANDS[code], self.config).width], index)
+                ),
                 empty[engine].eq(~queue.o.valid),
             ]
             takers.append((verdict.opcode == code) & queue.i.ready)

@@ -1,5 +1,7 @@
 """Bridge from the plain-Python contract to Amaranth shapes."""
 
+from dataclasses import replace
+
 from amaranth.hdl import Cat, Shape, Value, signed, unsigned
 from amaranth.lib import data
 
@@ -9,16 +11,27 @@ from tpulite.arch.config import Config
 
 __all__ = [
     "INDEX_BITS",
+    "built",
     "command_layout",
     "field_shape",
     "operation_of",
     "operation_shape",
     "struct_layout",
     "whole_field",
+    "with_int16",
 ]
+
+_PLAIN = Config()
 
 INDEX_BITS = 24
 """Width of a command index."""
+
+
+def built(layout: Layout, config: Config) -> Layout:
+    """Return a layout without the last field of CONV, `int16`, in a machine that lacks int16."""
+    if config.int16 or layout != isa.CONV:
+        return layout
+    return replace(layout, fields=layout.fields[:-1])
 
 
 def struct_layout(layout: Layout) -> data.StructLayout:
@@ -56,8 +69,12 @@ def _shape(field: Field, width: int) -> Shape:
     return signed(width) if field.signed else unsigned(width)
 
 
-def command_layout(opcode: isa.Opcode) -> data.StructLayout:
+def command_layout(opcode: isa.Opcode, config: Config = _PLAIN) -> data.StructLayout:
     """Return the layout of a queued command: its fields, then its index in the program."""
-    return data.StructLayout(
-        {**struct_layout(isa.COMMANDS[opcode]).members, "index": unsigned(INDEX_BITS)}
-    )
+    fields = struct_layout(built(isa.COMMANDS[opcode], config)).members
+    return data.StructLayout({**fields, "index": unsigned(INDEX_BITS)})
+
+
+def with_int16(config: Config, layout: data.StructLayout) -> data.StructLayout:
+    """Return a share of a CONV that has its `int16`, too, in a machine with int16."""
+    return data.StructLayout({**layout.members, "int16": 1}) if config.int16 else layout

@@ -1,6 +1,6 @@
 """Accumulates what leaves the array and passes complete sums on to the requantizer."""
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import field_shape
+from tpulite_rtl.lib.layout import field_shape, with_int16
 from tpulite_rtl.lib.memory import TwoPortRam
 from tpulite_rtl.mxu.systolic_array import psum_width
 from tpulite_rtl.mxu.weight_sequencer import TILES_BITS
@@ -30,9 +30,6 @@ DRAIN_COMMAND = data.StructLayout(
 )
 """What the drain needs of a CONV. The inner axis runs fastest."""
 
-_QUEUED = data.StructLayout({"command": DRAIN_COMMAND, "one_row": 1, "one_tile": 1})
-"""A command, and whether it has one row of accumulators, and one k-tile."""
-
 IN_FLIGHT = 8
 """Commands whose vectors may be between their issue and the accumulators."""
 
@@ -46,6 +43,10 @@ class Accumulator(wiring.Component):
     requantizer instead, with the row of the unified buffer that it goes to. One vector a cycle, in
     any order of rows; a sum of cycle t leaves in cycle t + 2.
 
+    Of a pair, 256 times the first sum and the second one are added to the accumulator of the first.
+    The total leaves twice, in cycles t + 2 and t + 3 of the second one, for the upper and the lower
+    bytes of results; no other sum leaves in cycle t + 3.
+
     Parameters
     ----------
     config : Config
@@ -58,7 +59,7 @@ class Accumulator(wiring.Component):
         super().__init__(
             {
                 # Commands, each here before its first sum comes.
-                "command": In(stream.Signature(DRAIN_COMMAND)),
+                "command": In(stream.Signature(with_int16(config, DRAIN_COMMAND))),
                 # Sums over a k-tile.
                 "i": In(stream.Signature(sums, always_ready=True)),
                 # Complete sums, and the completion of every command.
@@ -72,7 +73,10 @@ class Accumulator(wiring.Component):
         n = config.array_size
         accumulators = data.ArrayLayout(signed(32), n)
 
-        m.submodules.commands = commands = StreamFifo(_QUEUED, IN_FLIGHT)
+        # A command, and whether it has one row of accumulators, and one k-tile.
+        queued = {"command": self.command.payload.shape(), "one_row": 1, "one_tile": 1}
+        commands = StreamFifo(data.StructLayout(queued), IN_FLIGHT)
+        m.submodules.commands = commands
         command, arriving = commands.o.payload.command, self.command.payload
         m.d.comb += [
             commands.i.valid.eq(self.command.valid),
@@ -118,7 +122,7 @@ class Accumulator(wiring.Component):
         # Cycle 1: the accumulator has arrived.
         valid, overwrite, keep = Signal(), Signal(), Signal(reset_less=True)
         acc_row = Signal(command.acc_row.shape(), reset_less=True)
-        sums = Signal.like(self.i.payload, reset_less=True)
+        sums = Signal(accumulators if config.int16 else self.i.payload.shape(), reset_less=True)
         control = Signal(requant_input(config), reset_less=True)
         total = Signal(accumulators)
         # What the last sum but one wrote while it was read, and what the last one will write, is
@@ -147,7 +151,7 @@ class Accumulator(wiring.Component):
                 known.eq(begins | changes | changed),
                 keep.eq(~requantize & ~raw),
                 acc_row.eq(memory.read_row),
-                sums.eq(self.i.payload),
+                *(() if config.int16 else (sums.eq(self.i.payload),)),
                 control.raw.eq(raw),
                 control.first.eq(requantize & at_start),
                 control.write.eq(requantize | raw),
@@ -155,6 +159,38 @@ class Accumulator(wiring.Component):
                 control.done.eq(at_end & last_tile),
                 control.signal.eq(command.signal),
             ]
+        again = Signal(
+            data.StructLayout({name: control[name].shape() for name in ("done", "row", "signal")})
+        )
+        if config.int16:
+            lower = Signal()  # vector of a pair, whose accumulator is that of the upper one
+            upper, leaves = command.int16 & ~lower, requantize & lower
+            m.d.comb += memory.read_row.eq(Cat(row[0] & ~lower, row[1:]))
+            starts, upper_row = Signal(), Signal.like(out_row)
+            with m.If(self.i.valid):
+                m.d.sync += [
+                    *(
+                        sums[lane].eq(Mux(upper, self.i.payload[lane] << 8, self.i.payload[lane]))
+                        for lane in range(n)
+                    ),
+                    lower.eq(upper),
+                    starts.eq(at_start),
+                    upper_row.eq(out_row),
+                    control.int16.eq(leaves),
+                    again.signal.eq(command.signal),
+                    again.done.eq(at_end & last_tile),
+                    again.row.eq(out_row),
+                ]
+                with m.If(upper):
+                    m.d.sync += [keep.eq(1), control.write.eq(0)]
+                with m.If(lower):
+                    m.d.sync += [
+                        overwrite.eq(0),
+                        known.eq(changes | changed),
+                        control.first.eq(requantize & starts),
+                    ]
+                with m.If(leaves):
+                    m.d.sync += [control.row.eq(upper_row), control.done.eq(0)]
 
         # Cycle 2: back, or out.
         m.d.sync += [
@@ -167,12 +203,32 @@ class Accumulator(wiring.Component):
                 self.o.payload.sums.eq(total),
                 written_row.eq(acc_row),
             ]
+        if config.int16:
+            self._send_again(m, again, valid & control.int16)
         m.d.comb += [
             memory.write_enable.eq(write_valid),
             memory.write_row.eq(written_row),
             memory.write_data.eq(written),
         ]
         return m
+
+    def _send_again(self, m: Module, lower: data.View, leaves: Value) -> None:
+        """Send the last sums a cycle later once more, for the lower bytes of their results."""
+        waiting, output = Signal(lower.shape(), reset_less=True), self.o.payload
+        waits = Signal()
+        m.d.sync += [waits.eq(leaves), waiting.eq(lower)]
+        with m.If(waits):
+            m.d.sync += [
+                self.o.valid.eq(1),
+                output.int16.eq(1),
+                output.again.eq(1),
+                output.first.eq(0),
+                output.raw.eq(0),
+                output.write.eq(1),
+                output.row.eq(waiting.row),
+                output.done.eq(waiting.done),
+                output.signal.eq(waiting.signal),
+            ]
 
     def _out_row(self, m: Module, command: data.View, *, at_start: Value) -> Signal:
         """Return the row of the unified buffer to which the vector of cycle 0 goes."""

@@ -1,6 +1,6 @@
 """Walks through the image of a CONV: which vector, or which padding, comes next."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -9,7 +9,7 @@ from tpulite.arch.isa import Axis, Drain, RecordForm
 from tpulite_rtl.lib.apart import apart
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS, with_int16
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND, slot_layout
 
 __all__ = ["ImageWalker"]
@@ -45,7 +45,7 @@ class ImageWalker(wiring.Component):
         super().__init__(
             {
                 # Commands in order.
-                "command": In(stream.Signature(VECTOR_COMMAND)),
+                "command": In(stream.Signature(with_int16(config, VECTOR_COMMAND))),
                 # Slots.
                 "o": Out(stream.Signature(slot_layout(config))),
                 # A command is here, or a slot of it.
@@ -60,8 +60,9 @@ class ImageWalker(wiring.Component):
         # Slots wait for the buffer here, so that no step does.
         m.submodules.slots = slots = StreamFifo(slot_layout(self.config), _AHEAD)
         connect(m, slots.o, flipped(self.o))
-        command = Signal(VECTOR_COMMAND, reset_less=True)
-        now = Signal(VECTOR_COMMAND)  # the command of the next cycle's slot
+        share = with_int16(self.config, VECTOR_COMMAND)
+        command = Signal(share, reset_less=True)
+        now = Signal(share)  # the command of the next cycle's slot
         active = Signal()
         load, step = Signal(), Signal()
         apart(active)
@@ -188,6 +189,14 @@ class ImageWalker(wiring.Component):
             slot.zero_point.eq(command.weight_zero_point),
             slot.index.eq(command.index),
         ]
+        if self.config.int16:
+            # Pairs are even in number and counted down.
+            leaves = last_tile & ((command.drain != Drain.KEEP) | last_sum)
+            m.d.comb += [
+                slot.lower.eq(command.int16 & ~left[0][0]),
+                slot.pad.eq(command.pad ^ Cat(Const(0, 7), slot.lower)),
+                slot.reports.eq(slot.emits & leaves & ~(command.int16 & left[0][0])),
+            ]
         if self.config.has_delay_lines:
             # A kernel has three columns if there are delays, which are two pairs.
             in_image = (y.as_unsigned() < command.height) & (x.as_unsigned() <= command.width)

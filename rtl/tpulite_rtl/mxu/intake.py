@@ -4,11 +4,13 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import Fault
 from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import with_int16
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
-from tpulite_rtl.mxu.preparation import PREPARED, REGION_BITS
+from tpulite_rtl.mxu.preparation import REGION_BITS, prepared_layout
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
@@ -24,13 +26,19 @@ class Intake(wiring.Component):
     here for the vector sequencer, so that the operands of the next are fetched meanwhile. A
     command starts in the cycle in which its tokens are there; a cycle later at the earliest it is
     accepted, and its vectors and drain go out.
+
+    Parameters
+    ----------
+    config : Config
+        Which shares there are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config) -> None:
+        self.config = config
         super().__init__(
             {
                 # Commands.
-                "command": In(stream.Signature(PREPARED)),
+                "command": In(stream.Signature(prepared_layout(config))),
                 # Last row of the first region that leaves its memory, a cycle after its command
                 # comes.
                 "address": In(REGION_BITS),
@@ -39,8 +47,8 @@ class Intake(wiring.Component):
                 # The shares.
                 "weights": Out(stream.Signature(WEIGHT_COMMAND)),
                 "records": Out(stream.Signature(RECORD_COMMAND)),
-                "vectors": Out(stream.Signature(VECTOR_COMMAND)),
-                "drains": Out(stream.Signature(DRAIN_COMMAND)),
+                "vectors": Out(stream.Signature(with_int16(config, VECTOR_COMMAND))),
+                "drains": Out(stream.Signature(with_int16(config, DRAIN_COMMAND))),
                 # Another command may start.
                 "room": In(1),
                 # Start nothing more.
@@ -103,7 +111,7 @@ class Intake(wiring.Component):
 
         # What has room for the next command takes it, valid or not: the decision comes a cycle
         # later.
-        parked = Signal(VECTOR_COMMAND, reset_less=True)
+        parked = Signal(self.vectors.payload.shape(), reset_less=True)
         with m.If(~vector_waits):
             m.d.sync += [parked.eq(command.vectors), vector_waits.eq(vectors_sent)]
         with m.Elif(self.vectors.ready):

@@ -52,7 +52,7 @@ class MatrixUnit(wiring.Component):
         super().__init__(
             {
                 # Commands, tokens, state.
-                "engine": Out(EngineSignature(command_layout(Opcode.CONV))),
+                "engine": Out(EngineSignature(command_layout(Opcode.CONV, config))),
                 # Read ports of the unified buffer.
                 "read_activation": Out(ReadPortSignature(config)),
                 "read_weight": Out(ReadPortSignature(config)),
@@ -73,7 +73,7 @@ class MatrixUnit(wiring.Component):
         m = Module()
         config, engine = self.config, self.engine
         m.submodules.preparation = preparation = Preparation(config)
-        m.submodules.intake = intake = Intake()
+        m.submodules.intake = intake = Intake(config)
         m.submodules.weights = weights = WeightSequencer(config)
         m.submodules.records = records = RecordLoader(config)
         m.submodules.vectors = vectors = VectorSequencer(config)

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine, Opcode, RecordForm
 from tpulite.arch.timing import PREPARATION
-from tpulite_rtl.lib.layout import INDEX_BITS, command_layout
+from tpulite_rtl.lib.layout import INDEX_BITS, command_layout, with_int16
 from tpulite_rtl.lib.serial_product import DIGITS, accumulate, less_one
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
@@ -16,7 +16,7 @@ from tpulite_rtl.mxu.vector_share import share_vectors
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
 
-__all__ = ["PREPARED", "REGIONS", "REGION_BITS", "Preparation"]
+__all__ = ["PREPARED", "REGIONS", "REGION_BITS", "Preparation", "prepared_layout"]
 
 REGION_BITS = 27
 """Width of the last row of a region: two products of 11 by 14 bits and some more."""
@@ -40,6 +40,13 @@ PREPARED = data.StructLayout(
 """A CONV whose shares are worked out."""
 
 
+def prepared_layout(config: Config) -> data.StructLayout:
+    """Return :data:`PREPARED` of a machine."""
+    shares = {"vectors": VECTOR_COMMAND, "drains": DRAIN_COMMAND}
+    mine = {name: with_int16(config, layout) for name, layout in shares.items()}
+    return data.StructLayout({**PREPARED.members, **mine})
+
+
 class Preparation(wiring.Component):
     """Compute the shares of each CONV, and whether its regions lie in their memories.
 
@@ -57,9 +64,9 @@ class Preparation(wiring.Component):
         super().__init__(
             {
                 # Commands of the queue.
-                "i": In(stream.Signature(command_layout(Opcode.CONV))),
+                "i": In(stream.Signature(command_layout(Opcode.CONV, config))),
                 # The same commands, prepared.
-                "o": Out(stream.Signature(PREPARED)),
+                "o": Out(stream.Signature(prepared_layout(config))),
                 # Last row of the first region that leaves its memory, from the cycle after the
                 # offer of its command on.
                 "address": Out(REGION_BITS),
@@ -96,11 +103,9 @@ class Preparation(wiring.Component):
             prepared.drains.inner_step.eq(Mux(by_y, command.out_pitch, command.out_step)),
             prepared.drains.outer_step.eq(Mux(by_y, command.out_step, command.out_pitch)),
         ]
-        for share, layout in (
-            (prepared.vectors, VECTOR_COMMAND),
-            (prepared.drains, DRAIN_COMMAND),
-        ):
-            same = [name for name in layout.members if name in command.shape().members]
+        for share in (prepared.vectors, prepared.drains):
+            members = share.shape().members
+            same = [name for name in members if name in command.shape().members]
             m.d.comb += [share[name].eq(command[name]) for name in same]
         return m
 

@@ -78,6 +78,7 @@ def slot_layout(config: Config) -> data.StructLayout:
             "pair": with_lines(config, 1),  # two vectors enter, of which `row` is the even one
             "odd_row": with_lines(config, ROW_BITS),
             "odd_read": with_lines(config, 1),  # the odd one is that at `odd_row`; else padding
+            "lower": int(config.int16),  # it is the second one of a pair
             "shift": exact_log2(config.array_size),  # dense mode: first byte in the window
             "pad": signed(8),
             "zero_point": signed(8),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite_rtl.lib.interfaces import ReadPortSignature
-from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS, with_int16
 from tpulite_rtl.mxu.image_walker import ImageWalker
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
@@ -48,7 +48,7 @@ class VectorSequencer(wiring.Component):
         super().__init__(
             {
                 # Commands in order, each with its tokens taken.
-                "command": In(stream.Signature(VECTOR_COMMAND)),
+                "command": In(stream.Signature(with_int16(config, VECTOR_COMMAND))),
                 # Read port.
                 "read": Out(ReadPortSignature(config)),
                 **(odd if config.has_delay_lines else {}),
@@ -131,7 +131,14 @@ class VectorSequencer(wiring.Component):
             m.d.sync += [tile_gap.eq(n - 1), tile_free.eq(0)]
         with m.Elif(~tile_free):
             m.d.sync += [tile_gap.eq(tile_gap - 1), tile_free.eq(tile_gap == 1)]
-        with m.If(self.claim):
+        uses = self.claim
+        if config.int16:
+            # The first sum of pairs is that of the second slot.
+            claimed = Signal()
+            with m.If(self.issued):
+                m.d.sync += claimed.eq(slot.claims)
+            uses = self.claim | (self.issued & slot.lower & claimed)
+        with m.If(uses):
             m.d.sync += [record_age.eq(1), records_free.eq(Cat(rows <= 1 for rows in record_rows))]
         with m.Elif(record_age != config.record_rows):
             m.d.sync += [
@@ -144,6 +151,9 @@ class VectorSequencer(wiring.Component):
                 drain_gap.eq(Mux(slot.raw, intervals[True], intervals[False])),
                 drain_free.eq(Mux(slot.raw, intervals[True] == 0, intervals[False] == 0)),
             ]
+            if config.int16:  # the lower bytes of a pair take a cycle of their own
+                with m.If(slot.lower):
+                    m.d.sync += [drain_gap.eq(1), drain_free.eq(0)]
         with m.Elif(~drain_free):
             m.d.sync += [drain_gap.eq(drain_gap - 1), drain_free.eq(drain_gap == 1)]
 

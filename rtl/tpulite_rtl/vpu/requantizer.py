@@ -25,8 +25,17 @@ _FIELDS = {
 }
 
 
+def _names(records: data.View) -> list[str]:
+    """Return the fields that a lane takes as they are."""
+    return [name for name in records.shape().elem_shape.members if name != "gain"]
+
+
 def requant_input(config: Config) -> data.StructLayout:
-    """Return the payload that carries a vector of sums and what is to become of it."""
+    """Return the payload that carries a vector of sums and what is to become of it.
+
+    Results of ``int16`` are int16, of which the upper byte is written. With ``again`` the sums are
+    those of the transfer before, and the lower byte with its top bit inverted is written.
+    """
     return data.StructLayout(
         {
             "sums": data.ArrayLayout(signed(32), config.array_size),
@@ -36,6 +45,7 @@ def requant_input(config: Config) -> data.StructLayout:
             "row": ROW_BITS,  # (first) row to write
             "done": 1,  # last vector of its command
             "signal": len(Engine),  # tokens to give when that is written
+            **({"int16": 1, "again": 1} if config.int16 else {}),
         }
     )
 
@@ -116,7 +126,10 @@ class Requantizer(wiring.Component):
         # Control that travels with the data. The rows of a raw vector leave in its last slots.
         control = Signal(
             data.StructLayout(
-                {"write": 1, "raw": 1, "row": ROW_BITS, "done": 1, "signal": len(Engine)}
+                {
+                    **{"write": 1, "raw": 1, "row": ROW_BITS, "done": 1, "signal": len(Engine)},
+                    **({"int16": 1, "again": 1} if self.config.int16 else {}),
+                }
             )
         )
         leaves, raw_row = Signal(), Signal(range(RAW_ROWS))
@@ -129,9 +142,11 @@ class Requantizer(wiring.Component):
             control.done.eq(active & last & vector.done),
             control.signal.eq(vector.signal),
         ]
+        if self.config.int16:
+            m.d.comb += [control.int16.eq(vector.int16), control.again.eq(vector.again)]
         controls = delay(m, control, STAGES, "control")
 
-        requantized, ready = self._requantize(m, vector, computes, slot)
+        requantized, ready = self._requantize(m, vector, computes, slot, controls)
         raw = self._copy(
             m,
             sums[: 32 * n // RAW_ROWS],
@@ -158,7 +173,7 @@ class Requantizer(wiring.Component):
         return m
 
     def _requantize(
-        self, m: Module, vector: data.View, enter: Signal, slot: Signal
+        self, m: Module, vector: data.View, enter: Signal, slot: Signal, controls: list[data.View]
     ) -> tuple[Value, Signal]:
         """Build lanes and records: results of the last stage, and whether there are any."""
         lanes, others = self.config.lanes, len(self.vector.o)
@@ -169,7 +184,7 @@ class Requantizer(wiring.Component):
         # With a lane for each channel nothing is ever requantized from what is held.
         source = self.i.payload.sums if groups == 1 else vector.sums
         sums = Signal(data.ArrayLayout(signed(32), lanes), reset_less=True)
-        with m.If(enter):
+        with m.If(enter & ~self.i.payload.again if self.config.int16 else enter):
             m.d.sync += sums.as_value().eq(source.as_value())
         begins = Signal()  # the first slot is in stage 1
         m.d.sync += begins.eq(slot == 0)
@@ -183,7 +198,7 @@ class Requantizer(wiring.Component):
                 m.d.comb += [lane.first.eq(enter), drained.sum.eq(sums[index])]
                 for stage, records in fields.items():
                     channels = [records[group * lanes + index] for group in range(groups)]
-                    for name in records.shape().elem_shape.members:
+                    for name in _names(records):
                         field = channels[0][name]
                         if groups > 1:
                             # Choosing takes long: a cycle before, into a register. Records of a
@@ -195,13 +210,25 @@ class Requantizer(wiring.Component):
                             field = chosen if ahead else Mux(begins, field, chosen)
                         m.d.comb += drained[name].eq(field)
                 results.append(lane.o)
+                if self.config.int16:
+                    results[-1] = self._byte_of_pair(lane.o, controls[STAGES])
+                    m.d.comb += [
+                        lane.int16.eq(controls[STAGES - 1].int16),
+                        lane.upper.eq(fields[STAGES][index].gain),
+                    ]
             if index < others:
                 m.d.comb += [
                     other.eq(self.vector.lane[index]),
                     lane.second.eq(self.vector.valid & ~valids[1]),
-                    self.vector.o[index].eq(lane.o),
+                    self.vector.o[index].eq(lane.o[:8].as_signed()),
                 ]
         return Cat(results), valids[-1]
+
+    @staticmethod
+    def _byte_of_pair(result: Value, control: data.View) -> Value:
+        """Return what is written of a result of 16 bits."""
+        lower = Cat(result[:7], result[7] ^ control.again)
+        return Mux(control.int16 & ~control.again, result[8:], lower)
 
     def _ahead(self, stage: int) -> int:
         """Return how many cycles before a stage the block's records must be there, for a choice.
@@ -220,6 +247,8 @@ class Requantizer(wiring.Component):
         for stage, names in _FIELDS.items():
             if len(self.config.roundings) == 1:
                 names = [name for name in names if name != "rounding"]
+            if self.config.int16 and "low" in names:
+                names = [*names, "gain"]
             cycles = stage - 1 - self._ahead(stage)
             block = RecordFields(self.config, names)
             m.submodules[f"fields_{stage}"] = block

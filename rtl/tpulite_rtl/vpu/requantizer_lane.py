@@ -21,8 +21,6 @@ STAGES = timing.REQUANTIZER_LANE
 
 _DOUBLING = frozenset({Rounding.TFLITE, Rounding.RUY})
 _SIGNIFICANT = 24  # bits of a float32 significand
-_SATURATED = 10  # bits of twice a result that is saturated just outside every clamp
-_LEFT = 9  # a scale that shifts further left saturates whatever is not 0
 _RECORD = struct_layout(RECORD).members
 
 
@@ -48,10 +46,16 @@ class RequantizerLane(wiring.Component):
     ----------
     roundings : collection of Rounding
         Roundings that are built.
+    int16 : bool
+        Whether results, and what they are clamped to, have 16 bits instead of 8.
     """
 
-    def __init__(self, roundings: Collection[Rounding]) -> None:
+    def __init__(self, roundings: Collection[Rounding], *, int16: bool = False) -> None:
         self.roundings = frozenset(roundings)
+        bits = 16 if int16 else 8
+        # Bits of twice a result that is saturated just outside every clamp, and places by which a
+        # scale shifts left at most: further on, whatever is not 0 saturates.
+        self._saturated, self._left = bits + 2, bits + 1
         super().__init__(
             {
                 # Bit s: stage s holds a sum. Registers behind empty stages keep their values.
@@ -67,10 +71,10 @@ class RequantizerLane(wiring.Component):
                 # Stage 5.
                 "zero_point": In(_RECORD["zero_point"]),
                 # Stage 6.
-                "low": In(_RECORD["low"]),
-                "high": In(_RECORD["high"]),
+                "low": In(signed(bits)),
+                "high": In(signed(bits)),
                 # Stage 6: the result.
-                "o": Out(signed(8)),
+                "o": Out(signed(bits)),
             }
         )
 
@@ -125,7 +129,9 @@ class RequantizerLane(wiring.Component):
         # Machines that only double drop bits 0 ... 30 after the first rounding.
         dropped = 31 if only_doubling else 0
         width = len(operand) + len(self.multiplier) - dropped
-        right = register(2, self._limited(m, distance - exponent + _LEFT, width + _LEFT), "right")
+        right = register(
+            2, self._limited(m, distance - exponent + self._left, width + self._left), "right"
+        )
         flags = register(2, flags[:4], "flags")
 
         # Stage 3: the product.
@@ -142,7 +148,7 @@ class RequantizerLane(wiring.Component):
         up = register(4, up, "up")
 
         # Stage 5: round; zero point.
-        total = Signal(signed(_SATURATED + 1))
+        total = Signal(signed(self._saturated + 1))
         m.d.comb += total.eq((doubled >> 1) + self.zero_point + up)
         total = register(5, total, "total")
 
@@ -195,23 +201,22 @@ class RequantizerLane(wiring.Component):
             m.d.comb += right.eq(distance)
         return right
 
-    @staticmethod
-    def _shift_right(m: Module, product: Signal, right: Signal) -> Signal:
-        """Return the product * 2**(_LEFT + 1) >> ``right``, saturated just outside every clamp."""
+    def _shift_right(self, m: Module, product: Signal, right: Signal) -> Signal:
+        """Return the product * 2**(_left + 1) >> ``right``, saturated just outside every clamp."""
         sign = product[-1]
         # Complements of negative numbers have zeros on the left, as the others.
         bits = product[:-1] ^ sign.replicate(len(product) - 1)
-        rest = Cat(sign.replicate(_LEFT + 1), bits)
+        rest = Cat(sign.replicate(self._left + 1), bits)
         above = []
         for step in reversed(range(len(right))):
-            most = _SATURATED - 1 + (1 << step) - 1  # bits that the steps below may shift down
+            most = self._saturated - 1 + (1 << step) - 1  # bits that the steps below may shift down
             shifted = Signal(len(rest), name=f"shifted_{step}")
             m.d.comb += shifted.eq(Mux(right[step], rest >> (1 << step), rest))
             above.append(shifted[most:].any())
             rest = shifted[:most]
-        saturates = Cat(above).any().replicate(_SATURATED - 1)
-        result = Signal(signed(_SATURATED))
-        m.d.comb += result.eq(Cat((rest | saturates) ^ sign.replicate(_SATURATED - 1), sign))
+        saturates = Cat(above).any().replicate(self._saturated - 1)
+        result = Signal(signed(self._saturated))
+        m.d.comb += result.eq(Cat((rest | saturates) ^ sign.replicate(self._saturated - 1), sign))
         return result
 
     def _rounds_up(
@@ -227,7 +232,7 @@ class RequantizerLane(wiring.Component):
         half, negative = doubled[0], product[-1]
         bits = product.as_unsigned()
         # Bits of the remainder below the half, and those that a rounding before took away.
-        below = Cat(right > _LEFT + 1 + place for place in range(len(bits)))
+        below = Cat(right > self._left + 1 + place for place in range(len(bits)))
         taken = Signal.like(bits)
         if Rounding.TFLITE in self.roundings and not self.roundings <= _DOUBLING:
             m.d.comb += taken.eq(is_tflite.replicate(31))

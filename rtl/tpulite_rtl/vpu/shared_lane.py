@@ -61,6 +61,7 @@ class SharedLane(wiring.Component):
     """
 
     def __init__(self, config: Config) -> None:
+        self.config = config
         self.roundings = [Rounding[name.upper()] for name in config.roundings]
         users = data.ArrayLayout(LANE_INPUT, 2)
         super().__init__(
@@ -71,14 +72,17 @@ class SharedLane(wiring.Component):
                 "second": In(1),
                 # Sums, and fields of their records.
                 "users": In(users),
+                # Of the first user, in a machine with int16: whether the sum that is one stage from
+                # its result becomes an int16, and a stage later upper bytes of low and high.
+                **({"int16": In(1), "upper": In(16)} if config.int16 else {}),
                 # Results.
-                "o": Out(signed(8)),
+                "o": Out(signed(16 if config.int16 else 8)),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
-        m.submodules.arithmetic = lane = RequantizerLane(self.roundings)
+        m.submodules.arithmetic = lane = RequantizerLane(self.roundings, int16=self.config.int16)
         firsts = delay(m, self.first, STAGES, "first")[1:]
         valids = delay(m, firsts[0] | self.second, STAGES - 2, "valid")
 
@@ -94,6 +98,12 @@ class SharedLane(wiring.Component):
         for name, stage in FIELD_STAGES.items():
             if name != "multiplier":
                 m.d.comb += getattr(lane, name).eq(chosen(name, stage))
+        if self.config.int16:
+            wide = Signal()
+            m.d.sync += wide.eq(self.int16 & firsts[STAGES - 2])
+            for clamp, upper in ((lane.low, self.upper[:8]), (lane.high, self.upper[8:])):
+                with m.If(wide):
+                    m.d.comb += clamp[8:].eq(upper)
         # The multiplier is wanted at once in its stage.
         multiplier = Signal.like(lane.multiplier, reset_less=True)
         m.d.sync += multiplier.eq(chosen("multiplier", FIELD_STAGES["multiplier"]))

@@ -27,7 +27,7 @@ _SOFTMAX_SIZE = 16
 _DELAY_SIZE = 16
 """Arrays from this size on have a row for each tap of a 3x3 kernel."""
 
-_ONCE_LACKED = ("axi_slices", "ram_registers", "softmax", "delay_lines")
+_ONCE_LACKED = ("axi_slices", "ram_registers", "softmax", "delay_lines", "int16")
 """What no machine had when the first programs were compiled."""
 
 _OF_THE_BUILD = ("multipliers", "memories", "clock_gates")
@@ -87,6 +87,9 @@ class Config:
         Whether the array has delay lines, with which depthwise 3x3 convolutions interleave up to 34
         positions, and those of stride 2 stream two vectors per cycle; by default if N is 16 or
         more. Smaller arrays lack a row for each of nine taps.
+    int16 : bool
+        Whether a CONV can read and write vectors of int16, as pairs of int8. Such a machine
+        requantizes all channels at once.
     """
 
     array_size: int = 16
@@ -103,6 +106,7 @@ class Config:
     ram_registers: bool = False
     softmax: bool | None = None
     delay_lines: bool | None = None
+    int16: bool = False
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -131,7 +135,7 @@ class Config:
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
         # In one order, so that equal machines compare and hash alike.
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
-        for name in ("axi_slices", "ram_registers"):
+        for name in ("axi_slices", "ram_registers", "int16"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
@@ -148,6 +152,10 @@ class Config:
             )
         delays = room if self.delay_lines is None else bool(self.delay_lines)
         object.__setattr__(self, "delay_lines", delays)
+        if self.int16 and self.lanes < self.array_size:
+            raise ValueError(
+                f"requant_lanes must be {self.array_size} with int16, not {self.requant_lanes}"
+            )
 
     @property
     def lanes(self) -> int:

@@ -154,7 +154,18 @@ def illegal_combination(command: Command, config: Config) -> str | None:
         return "CONV must not drain raw if depthwise"
     if depthwise and command["drain"] != Drain.KEEP and config.lanes < config.array_size:
         return "CONV must keep its sums if depthwise: there are too few requantizer lanes"
-    return None
+    return _illegal_int16(command, config) if command["int16"] else None
+
+
+def _illegal_int16(command: Command, config: Config) -> str | None:
+    if not config.int16:
+        return "CONV.int16 must be 0 without int16"
+    if command["depthwise"] or command["byte_step"] or command["inner"] != Axis.X:
+        return "CONV with int16 must have neither depthwise nor a byte_step, and inner x"
+    if command["drain"] == Drain.RAW:
+        return "CONV must not drain raw with int16"
+    odd = [name for name in ("columns", "acc_row") if command[name] % 2]
+    return f"CONV.{odd[0]} must be even with int16, not {command[odd[0]]}" if odd else None
 
 
 def _illegal_vector(command: Command, config: Config) -> str | None:

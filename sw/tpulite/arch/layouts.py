@@ -121,6 +121,12 @@ CONV = Layout(
         Field("out_row", 14, "Row of output vector (0, 0); unused if the sums are kept."),
         Field("out_pitch", 14, "Distance between output rows, in rows of the unified buffer."),
         Field("out_step", 14, "Distance between output columns, in rows."),
+        Field(
+            "int16",
+            1,
+            "Columns come in pairs, which are vectors of int16: the upper bytes, then the lower "
+            "bytes with their top bits inverted. Only on machines with int16.",
+        ),
     ),
     "Convolve a feature map with one n-block of N output channels and accumulate. After the last "
     "k-tile, `drain` selects the destination of the sums. The k-tiles run over channel "
@@ -196,7 +202,13 @@ RECORD = Layout(
         Field("zero_point", 8, "Added after scaling.", signed=True),
         Field("low", 8, "Smallest result.", signed=True),
         Field("high", 8, "Largest result.", signed=True),
-        Field("gain", 16, "Factor of AFFINE; ignored elsewhere.", signed=True),
+        Field(
+            "gain",
+            16,
+            "Factor of AFFINE; of a CONV with `int16` the upper bytes of `low`, then of `high`; "
+            "ignored elsewhere.",
+            signed=True,
+        ),
     ),
     "Channel record, 16 bytes: the requantization of one output channel. In the short form "
     "the bias "

@@ -38,7 +38,7 @@ from tpulite.compiler.searches import choose_groups, choose_plans, fit_buffer
 from tpulite.compiler.stages import allocate, assemble, encode, group, place, schedule, tile
 from tpulite.compiler.state import State, stage
 from tpulite.compiler.tile_choice import choose_tiles
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import LayerGraph, has_int16
 from tpulite.near import no_such
 
 __all__ = [
@@ -229,11 +229,13 @@ def rewrite(state: State) -> dict[str, Any]:
 def run_rewrites(state: State, trace: dict[str, State] | None = None) -> State:
     """Return a network as it is lowered.
 
+    Of layers of int16 those know nothing that are not needed, so they are left out.
     A rewrite whose result does not verify is left out, with a warning of class
     :class:`PassLeftOut`: tests make an error of it.
     """
+    wide = has_int16(state.layers)
     for each in REWRITES:
-        if each.runs(state.options):
+        if each.runs(state.options) and (each.needed or not wide):
             state = _rewritten(state, each)
         if trace is not None:
             trace[each.name] = state

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Collection
 
 from tpulite.export.library_steps import planned_calls
+from tpulite.graph.layers import has_int16
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.model import Model
 
@@ -39,6 +40,10 @@ def check_exportable(model: Model) -> None:
         )
     if not model.layers:
         raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")
+    if any(map(has_int16, model.layers)):
+        raise ValueError(
+            f"{graph.name} cannot be exported: firmware has no layout of int16 activations"
+        )
     if model.options.resident:
         raise ValueError("--resident cannot be exported: it makes another program for later runs")
 

@@ -27,6 +27,7 @@ from tpulite.graph.layers import (
     Transpose,
     TransposedConv,
 )
+from tpulite.layout.int16 import join_int16, split_int16
 
 __all__ = ["run_layer", "run_layers"]
 
@@ -80,6 +81,9 @@ def run_layer(layer: Layer, *images: Array) -> Array:
 
 
 def _conv(layer: Conv, x: Array) -> Array:
+    if layer.int16:
+        sums = join_int16(x).astype(np.int64) @ layer.weight[0, 0].astype(np.int64)
+        return split_int16(ops.requantize_int16(sums, layer.requantization))
     sums = convolve(
         x.astype(np.int64) - layer.input_zero_point,
         layer.weight.astype(np.int64) - layer.weight_zero_point,

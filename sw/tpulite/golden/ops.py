@@ -14,11 +14,14 @@ from tpulite.graph.requantization import Requantization, addends
 
 __all__ = [
     "SATURATION",
+    "bytes_of_int16",
     "dense",
     "matmul_int32",
     "reciprocals",
     "requantize",
+    "requantize_int16",
     "requantize_sums",
+    "rescale",
     "scale_accumulators",
     "scale_operand",
     "softmax",
@@ -116,9 +119,39 @@ def requantize(  # noqa: PLR0913 - fields of a channel record
     >>> requantize([100, -9], bias=28, multiplier=1 << 30, shift=-3, rounding=1).tolist()
     [8, 1]
     """
+    scaling = {"multiplier": multiplier, "shift": shift, "rounding": rounding}
+    return rescale(acc, bias=bias, zero_point=zero_point, low=low, high=high, **scaling).astype(
+        np.int8
+    )
+
+
+def rescale(  # noqa: PLR0913 - fields of a channel record
+    acc: ArrayLike,
+    *,
+    bias: ArrayLike = 0,
+    multiplier: ArrayLike,
+    shift: ArrayLike,
+    rounding: ArrayLike,
+    zero_point: ArrayLike = 0,
+    low: ArrayLike,
+    high: ArrayLike,
+) -> NDArray[np.int64]:
+    """Return what :func:`requantize` makes bytes of, with a clamp of any width."""
     biased = wrap32(np.add(acc, bias, dtype=np.int64))
     scaled = scale_accumulators(biased, multiplier=multiplier, shift=shift, rounding=rounding)
-    return np.clip(scaled + np.asarray(zero_point, dtype=np.int64), low, high).astype(np.int8)
+    return np.clip(scaled + np.asarray(zero_point, dtype=np.int64), low, high)
+
+
+def bytes_of_int16(values: ArrayLike) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """Return upper and lower bytes, the latter with the top bit inverted: 256 u + l + 128.
+
+    Examples
+    --------
+    >>> [x.tolist() for x in bytes_of_int16([-32768, -1, 0, 256])]
+    [[-128, -1, 0, 1], [-128, 127, -128, -128]]
+    """
+    values = np.asarray(values, dtype=np.int64)
+    return (values >> 8).astype(np.int8), ((values & 255) - 128).astype(np.int8)
 
 
 def requantize_sums(sums: ArrayLike, record: Requantization) -> NDArray[np.int8]:
@@ -133,6 +166,13 @@ def requantize_sums(sums: ArrayLike, record: Requantization) -> NDArray[np.int8]
         low=record.low,
         high=record.high,
     )
+
+
+def requantize_int16(sums: ArrayLike, record: Requantization | None) -> NDArray[np.int16]:
+    """Turn sums [..., C] into int16 activations as the requantization of a layer says."""
+    assert record is not None and record.bits == 16
+    names = ("bias", "multiplier", "shift", "rounding", "zero_point", "low", "high")
+    return rescale(sums, **{name: getattr(record, name) for name in names}).astype(np.int16)
 
 
 def dense(

@@ -7,6 +7,7 @@ from tpulite.arch.numerics import INT8
 __all__ = [
     "check_array",
     "check_int8",
+    "check_integers",
     "check_padding",
     "check_pair",
     "windowed",
@@ -24,9 +25,15 @@ def check_array(owner: str, what: str, array: object, dtype: str, rank: int) -> 
 
 def check_int8(owner: str, **values: int) -> None:
     """Check that numbers are in the range of int8."""
+    check_integers(owner, len(INT8).bit_length() - 1, **values)
+
+
+def check_integers(owner: str, bits: int, **values: int) -> None:
+    """Check that numbers are in the range of signed integers of so many bits."""
+    allowed = range(-(1 << (bits - 1)), 1 << (bits - 1))
     for what, value in values.items():
-        if value not in INT8:
-            raise ValueError(f"{owner}: {what} must be in -128..127, not {value}")
+        if value not in allowed:
+            raise ValueError(f"{owner}: {what} must be in {allowed[0]}..{allowed[-1]}, not {value}")
 
 
 def check_pair(owner: str, what: str, pair: tuple[int, int]) -> None:

@@ -29,6 +29,9 @@ class Conv(Layer):
         Weights.
     requantization : Requantization, optional
         None: the int32 sums are the output (then ``input_zero_point`` need not be 0).
+    int16 : bool
+        Whether input and output are int16, of a kernel of one pixel: [H, 2, C], the upper bytes,
+        then the lower ones with their top bits inverted.
     """
 
     weight: np.ndarray
@@ -38,16 +41,25 @@ class Conv(Layer):
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    int16: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_kernel(self, rank=4)
+        how = self.requantization
+        if (how is not None and how.bits == 16) != self.int16:
+            raise ValueError(f"{self.title} must requantize to 16 bits if it is of int16")
+        pixel = (*self.weight.shape[:2], *self.stride) == (1, 1, 1, 1) and not any(self.padding)
+        if self.int16 and (not pixel or self.input_zero_point or self.weight_zero_point):
+            raise ValueError(f"{self.title} is of int16: it must have a kernel of one pixel")
 
     def _infer(self, *activations: Activation) -> Activation:
         (x,) = activations
         kernel = self.weight.shape
         if x.shape[2] != kernel[2]:
             raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
+        if self.int16 and x.shape[1] != 2:
+            raise ValueError(f"{self.title} needs pairs of int8, not rows of {x.shape[1]}")
         height, width = _slide(self, x.shape, kernel[:2])
         return Activation((height, width, kernel[3]), "int8" if self.requantization else "int32")
 

@@ -39,6 +39,7 @@ __all__ = [
     "Softmax",
     "Transpose",
     "TransposedConv",
+    "has_int16",
 ]
 
 
@@ -121,3 +122,8 @@ class LayerGraph:
                 inner = self.activations[layer.inputs[0]].shape[2]
                 counts[layer.name] = height * width * channels * inner
         return counts
+
+
+def has_int16(layers: LayerGraph) -> bool:
+    """Return whether a layer of a network is of int16."""
+    return any(isinstance(layer, Conv) and layer.int16 for layer in layers.layers)

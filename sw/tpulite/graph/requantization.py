@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import INT8, Rounding
-from tpulite.graph.layer_checks import check_array, check_int8
+from tpulite.graph.layer_checks import check_array, check_int8, check_integers
 
 __all__ = ["IDENTITY", "Requantization", "addends"]
 
@@ -18,7 +18,7 @@ _RANGES = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Requantization:
-    """How int32 sums become int8: :func:`tpulite.arch.numerics.requantize`, a channel or all.
+    """How int32 sums become int8 or int16: `tpulite.arch.numerics.requantize`, by channel or all.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ class Requantization:
         Added after scaling.
     low, high : int or ndarray of int64, [C]
         Clamp: of all channels alike, or of each.
+    bits : int
+        Width of results: 8 or 16.
 
     Raises
     ------
@@ -46,6 +48,7 @@ class Requantization:
     zero_point: int = 0
     low: int | np.ndarray = INT8[0]
     high: int | np.ndarray = INT8[-1]
+    bits: int = 8
 
     def __post_init__(self) -> None:
         check_array("Requantization", "bias", self.bias, "int32", 1)
@@ -63,7 +66,7 @@ class Requantization:
                 check_array("Requantization", name, bounds, "int64", 1)
                 lengths.add(len(bounds))
             ends = {f"least {name}": int(np.min(bounds)), f"most {name}": int(np.max(bounds))}
-            check_int8("Requantization", **ends)
+            check_integers("Requantization", self.bits, **ends)
         if isinstance(self.rounding, np.ndarray):
             check_array("Requantization", "rounding", self.rounding, "int64", 1)
             lengths.add(len(self.rounding))

@@ -78,7 +78,10 @@ def next_step(graph: Graph, path: str) -> str:
     read = [graph.tensors[name] for node in products for name in node.inputs[:2] if name]
     types = {tensor.dtype for tensor in read if tensor.data is None}
     if types == {"int16"}:
-        return "activations are int16: convert the network with int8 activations"
+        return (
+            "activations are int16: convert the network with int8 activations, or take a machine "
+            "with int16 (--config 16x16,int16=1)"
+        )
     if types != {"float32"}:
         return ""
     if any(tensor.dtype in ("int8", "uint8") for tensor in read):

@@ -22,7 +22,7 @@ from tpulite.compiler.options import Options
 from tpulite.graph.graph import Origin
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower.softmax import lacking
+from tpulite.quant.lower.network import lacking
 from tpulite.quant.place import place
 from tpulite.runtime.example import EXAMPLE_SEED, Example
 from tpulite.runtime.host.libraries import library_version

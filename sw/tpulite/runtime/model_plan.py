@@ -14,7 +14,7 @@ from tpulite.graph.graph import Graph
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.lower.softmax import lacking
+from tpulite.quant.lower.network import lacking
 from tpulite.quant.partition import HostSegment, MachineSegment, Segment, partition
 from tpulite.quant.place import place
 from tpulite.quant.placed import Placed

@@ -7,6 +7,7 @@ import numpy as np
 
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite.compiler.rewrite.simplify.network import Simplified
+from tpulite.layout.int16 import join_int16, split_int16
 from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import Device, Watched, open_device
@@ -221,7 +222,10 @@ class Runner:
         filled = values + values[-1:] * (self.batch - len(values))
         images = {}
         for spec in session.program.inputs:
-            each = [self.model.value(spec.name, one).reshape(spec.one.shape) for one in filled]
+            each = [self.model.value(spec.name, one) for one in filled]
+            each = [
+                (split_int16(x) if x.dtype == np.int16 else x).reshape(spec.one.shape) for x in each
+            ]
             images[spec.name] = each[0] if spec.batch == 1 else np.stack(each)
         results = session.run(images)
         if results.fault is not None:
@@ -238,7 +242,14 @@ class Runner:
 
 
 def as_dtype(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Return uint8 as the machine sees it, int8 with the top bit inverted, or the other way."""
+    """Return uint8 as the machine sees it, int8 with the top bit inverted, or the other way.
+
+    Vectors of int16 are pairs of int8 there.
+    """
+    if dtype == "int16" and values.dtype == np.int8:
+        return join_int16(values)
+    if dtype == "int8" and values.dtype == np.int16:
+        return split_int16(values)
     if values.dtype == dtype or {values.dtype.name, dtype} != {"int8", "uint8"}:
         return values
     return (values.view(np.uint8) ^ 0x80).view(dtype)

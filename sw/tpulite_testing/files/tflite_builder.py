@@ -219,7 +219,7 @@ class Builder(ModelBuilder):
             return [self.constant(np.asarray(bias, np.float32))]
         x_scale = np.float32(self.tensors[x].quantization.scale[0])
         scales = x_scale * np.asarray(self.tensors[w].quantization.scale, np.float32)
-        return [self.constant(np.asarray(bias, np.int32), scales)]
+        return [self.constant(np.asarray(bias, self.bias_dtype), scales)]
 
     @staticmethod
     def _positions(extent: int, kernel: int, stride: int, dilation: int, padding: str) -> int:

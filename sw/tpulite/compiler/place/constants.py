@@ -200,6 +200,11 @@ def channel_records(
     short = requantization.uniform and gain is None
     form = RecordForm.SHORT if short else RecordForm.FULL
     common = {name: getattr(requantization, name) for name in ("zero_point", "low", "high")}
+    if requantization.bits == 16:  # the record has the upper bytes of the clamp elsewhere
+        (low, common["low"]), (high, common["high"]) = (
+            (common[name] >> 8 & 255, (common[name] & 255 ^ 128) - 128) for name in ("low", "high")
+        )
+        gain = np.asarray((low | high << 8 ^ 1 << 15) - (1 << 15))
     fields = {**per_channel, **common, "bias": bias, "gain": 0 if gain is None else gain}
     channels, unused = len(bias), -len(bias) % config.array_size
     columns = {}
@@ -207,7 +212,7 @@ def channel_records(
         column = np.zeros(channels + unused, np.int64)
         column[:channels] = values
         # A short form must fit all channels; a full one needs no more than a legal rounding.
-        if name == "rounding" or (form == RecordForm.SHORT and name not in ("bias", "gain")):
+        if name == "rounding" or (form == RecordForm.SHORT and name != "bias"):
             column[channels:] = column[0]
         columns[name] = column
     return form, list(pack_record_columns(columns, config, form))

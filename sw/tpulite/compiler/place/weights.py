@@ -113,7 +113,9 @@ def layer_records(
     if isinstance(layer, Affine):
         bias, gain = np.broadcast_to(requantization.bias, len(layer.gain)), layer.gain
     else:
-        bias = requantization.bias - layer.input_zero_point * weight_sums(layer)
+        wide = isinstance(layer, Conv) and layer.int16  # lower bytes lack 128
+        zero_point = -128 if wide else layer.input_zero_point
+        bias = requantization.bias - zero_point * weight_sums(layer)
         bias = bias.astype(np.int32)
     return channel_records(requantization, bias, config, gain=gain)
 

@@ -49,11 +49,12 @@ class ModelBuilder:
     ----------
     dtype : str
         Type of activations and of weights: ``int8``, ``uint8`` or ``float32``; scales and zero
-        points are left out of float models.
+        points are left out of float models. Activations may be ``int16``, with weights of int8.
     """
 
     def __init__(self, dtype: str = "int8") -> None:
         self.dtype = dtype
+        self.bias_dtype = np.int64 if dtype == "int16" else np.int32
         self.inputs: list[int] = []
         self.tensors: list[Any] = []
         self._buffers: list[bytes | None] = [None]

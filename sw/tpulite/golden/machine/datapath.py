@@ -16,8 +16,8 @@ from tpulite.golden.effects.convolution import taps_of
 from tpulite.golden.effects.vectors import record_offset
 from tpulite.golden.machine.arithmetic import Records, conv_sums, vector_results
 from tpulite.golden.machine.dram import Dram
-from tpulite.golden.machine.records import read_records, unpack_records
-from tpulite.golden.ops import requantize
+from tpulite.golden.machine.records import read_records, unpack_records, wide_bounds
+from tpulite.golden.ops import bytes_of_int16, requantize, rescale
 
 __all__ = ["Datapath"]
 
@@ -68,6 +68,9 @@ class Datapath:
         rows = self.buffer[access.early_reads[:weight_rows]]
         stream = self.buffer.view(np.int8)[access.vectors]
         stream[access.vectors < 0] = command["pad"]
+        if command["int16"]:
+            lower = stream[:, 1::2]
+            lower[access.vectors[:, 1::2] < 0] ^= np.int8(-128)
         sums = conv_sums(command, self.config, stream, rows.view(np.int8))
         records = access.early_reads[weight_rows:]
         return self.drain(command, replace(access, early_reads=records), sums)
@@ -77,6 +80,9 @@ class Datapath:
     ) -> FaultSite | None:
         """Accumulate and drain sums; the early reads are the rows of channel records alone."""
         accumulators = _slice(access.accumulators)
+        if command["int16"]:  # whose sums are those of the upper vectors
+            accumulators = slice(accumulators.start, accumulators.stop, 2)
+            sums = (sums[::2].astype(np.int64) * 256 + sums[1::2]).astype(np.int32)
         if command["accumulate"]:
             sums += self.accumulators[accumulators]  # int32 arrays wrap
 
@@ -91,8 +97,14 @@ class Datapath:
                 records = read_records(rows, RecordForm(command["record_form"]))
                 if (fault := self._record_fault(records, command["record_row"])) is not None:
                     return fault
-                del records["gain"]
-                self.buffer[access.writes] = requantize(sums, **records).view(np.uint8)
+                gain = records.pop("gain")
+                results = self.buffer[access.writes].view(np.int8)
+                if command["int16"]:
+                    wide = wide_bounds(records, gain)
+                    results[::2], results[1::2] = bytes_of_int16(rescale(sums, **wide))
+                else:
+                    results = requantize(sums, **records)
+                self.buffer[access.writes] = results.view(np.uint8)
         return None
 
     def stray_weights(self, command: Command, access: Footprint) -> NDArray[np.int64]:

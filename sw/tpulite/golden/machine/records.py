@@ -8,7 +8,7 @@ from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import RecordForm
 
-__all__ = ["read_records", "unpack_records"]
+__all__ = ["read_records", "unpack_records", "wide_bounds"]
 
 
 def unpack_records(
@@ -25,6 +25,16 @@ def unpack_records(
             value -= (value >> (field.width - 1)) << field.width
         values[field.name] = value
     return values
+
+
+def wide_bounds(
+    records: dict[str, NDArray[np.int64]], gain: NDArray[np.int64]
+) -> dict[str, NDArray[np.int64]]:
+    """Return records of pairs: the clamp has its upper bytes in the gain."""
+    low = (records["low"] & 255) | (gain << 8 & 0xFF00)
+    high = (records["high"] & 255) | (gain & 0xFF00)
+    wide = {"low": low, "high": high}
+    return records | {name: (value ^ 0x8000) - 0x8000 for name, value in wide.items()}
 
 
 def read_records(rows: NDArray[np.uint8], form: RecordForm) -> dict[str, NDArray[np.int64]]:

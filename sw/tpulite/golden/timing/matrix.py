@@ -187,16 +187,16 @@ class Matrix(Head):
         if drain == _REQUANTIZE:
             age = self.record_rows[fields["record_form"]]
             tile = max(tile, self.recorded + RECORDS, self.claimed + age)
-            self.claimed = tile
+            self.claimed = tile + fields["int16"]
         result = tile + sums - 1
         if drain == _KEEP:
             result = max(result, self.reported)
         else:
-            tile = max(tile, self.reported)
+            tile = max(tile, self.reported - fields["int16"])
             outputs = fields["rows"] * fields["columns"]
             result = max(tile + sums - 1, tile + (outputs - 1) * interval)
         self.last = max(tile + slots - 1 - fill, result)
-        self.reported = result + interval
+        self.reported = result + interval + fields["int16"]
         self.tile_before, self.tile = before, tile
         return result
 
@@ -231,7 +231,7 @@ class Matrix(Head):
         self.machine.reads.add(begin, self.last + 1, reads)
         if drain != _KEEP:
             interval = self.intervals[drain]
-            written = tile + self.latencies[drain] - 1
+            written = tile + self.latencies[drain] - 1 + fields["int16"]
             rows = 1
             if drain == _RAW:
                 written, rows = written - RAW_ROWS + 1, RAW_ROWS
@@ -243,7 +243,10 @@ class Matrix(Head):
 
     def _finish(self, fields: dict[str, int], result: int) -> None:
         """Give the tokens of a command whose last sum has a slot."""
-        self.given = max(result + self.latencies[fields["drain"]], self.given + 1)
+        latency = self.latencies[fields["drain"]]
+        if fields["drain"] == _REQUANTIZE:  # the lower bytes of a pair come a cycle later
+            latency += fields["int16"]
+        self.given = max(result + latency, self.given + 1)
         token = self.given + MXU_TOKEN
         if signal := fields["signal"]:
             self.machine.give(Engine.MXU, signal, token)

@@ -10,7 +10,7 @@ from tpulite.golden.effects.access import Footprint
 from tpulite.golden.effects.convolution import outputs_of, sum_positions, taps_of
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.effects.vectors import record_offset
-from tpulite.golden.machine.records import read_records, unpack_records
+from tpulite.golden.machine.records import read_records, unpack_records, wide_bounds
 from tpulite.golden.validation.terms import Array, Terms
 
 __all__ = ["TermMachine"]
@@ -76,9 +76,15 @@ class TermMachine:
         tile_rows = tile_count(command) * self.config.array_size
         stream = self.buffer[access.vectors]
         stream[access.vectors < 0] = command["pad"]
+        if command["int16"]:
+            lower = stream[:, 1::2]
+            lower[access.vectors[:, 1::2] < 0] = command["pad"] ^ -128
         weights = self.buffer[early[:tile_rows]] - command["weight_zero_point"]
         sums = self._sums(command, stream, weights)
         rows = slice(access.accumulators.start, access.accumulators.stop)
+        if command["int16"]:  # the accumulators are those of the upper vectors
+            rows = slice(rows.start, rows.stop, 2)
+            sums = 256 * sums[::2] + sums[1::2]
         if command["accumulate"]:
             sums = sums + self.accumulators[rows]
         self.accumulators[rows] = self.terms.unknown(1, 1)  # a drained sum does not go back
@@ -90,7 +96,13 @@ class TermMachine:
                 self.buffer[access.writes] = data
             case Drain.REQUANTIZE:
                 record = self._records(early[tile_rows:], RecordForm(command["record_form"]))
-                self.buffer[access.writes] = self.terms.requantize(sums, record)
+                gain = record.pop("gain")
+                if command["int16"]:
+                    pairs = self.terms.requantize_int16(sums, wide_bounds(record, gain))
+                    for half, values in enumerate(pairs):
+                        self.buffer[access.writes[half::2]] = values
+                else:
+                    self.buffer[access.writes] = self.terms.requantize(sums, record)
 
     def _records(self, rows: Array, form: RecordForm) -> dict[str, Array]:
         """Return the records of a CONV; biases alone may be computed."""
@@ -100,7 +112,6 @@ class TermMachine:
             biases = self.buffer[rows[-4:]].reshape(-1, 4)
             common = self._constants(rows[:-4]).reshape(-1)[None, :RECORD_BYTES]
             records = unpack_records(common) | {"bias": self.terms.numbers(biases)}
-        del records["gain"]
         return records
 
     def _sums(self, command: Command, stream: Array, weights: Array) -> Array:

@@ -77,6 +77,9 @@ def _taps(layer: Conv | Depthwise, x: Array):
 
 def _conv(layer: Conv, terms: Terms, x: Array) -> Array:
     weight = layer.weight.astype(np.int64) - layer.weight_zero_point
+    if layer.int16:
+        wide = 256 * x[:, 0] + x[:, 1] + 128
+        return _drained(terms, wide @ weight[0, 0], layer.requantization)
     factors = weight.reshape(-1, *weight.shape[2:])
     sums = sum(tap @ factor for tap, factor in zip(_taps(layer, x), factors, strict=True))
     return _drained(terms, np.asarray(sums), layer.requantization)

@@ -108,10 +108,20 @@ class Terms:
         same &= ~known & (self._byte(biased) == biased)
         return self.clip(np.where(same, biased, result), *clamp)
 
+    def requantize_int16(self, sums: Array, record: Mapping[str, ArrayLike]) -> list[Array]:
+        """Make upper and lower bytes of int16 of sums, by fields that broadcast."""
+        rest = {name: np.asarray(value, np.int64) for name, value in record.items()}
+        biased = sums + rest.pop("bias")
+        fields = [np.broadcast_to(rest[name], biased.shape) for name in sorted(rest)]
+        return [self._byte(self.function(name, biased, *fields)) for name in ("upper", "lower")]
+
     def requantized(self, sums: Array, how: Requantization) -> Array:
-        """Make bytes of sums, as a layer says."""
+        """Make bytes of sums, as a layer says; of int16 pairs in front of the last axis."""
         names = ("bias", "multiplier", "shift", "rounding", "zero_point", "low", "high")
-        return self.requantize(sums, {name: getattr(how, name) for name in names})
+        record = {name: getattr(how, name) for name in names}
+        if how.bits == 16:
+            return np.stack(self.requantize_int16(sums, record), axis=-2)
+        return self.requantize(sums, record)
 
     def words(self, sums: Array) -> Array:
         """Return the four bytes of each int32, along a new last axis."""

@@ -21,12 +21,16 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.tensors import INT8_BOUNDS, Quantized, UnsupportedError
 
 __all__ = [
+    "INT16",
     "activation_bounds",
     "make_requantization",
     "multipliers",
     "round_away",
     "scales_of_product",
 ]
+
+INT16 = range(-(1 << 15), 1 << 15)
+"""Values of int16."""
 
 _ACTIVATIONS = {
     "none": (-math.inf, math.inf),
@@ -116,8 +120,10 @@ def make_requantization(
     )
 
 
-def activation_bounds(activation: str, y: Quantized, exactness: Exactness) -> tuple[int, int]:
-    """Return the clamp of a fused activation, as integers of the image.
+def activation_bounds(
+    activation: str, y: Quantized, exactness: Exactness, values: range = INT8
+) -> tuple[int, int]:
+    """Return the clamp of a fused activation, as integers of the image, which has these values.
 
     Raises
     ------
@@ -126,15 +132,15 @@ def activation_bounds(activation: str, y: Quantized, exactness: Exactness) -> tu
     """
     if activation not in _ACTIVATIONS:
         raise UnsupportedError(f"unknown activation {activation!r}")
-    low, high = (_quantize_bound(bound, y, exactness) for bound in _ACTIVATIONS[activation])
+    low, high = (_quantize_bound(bound, y, exactness, values) for bound in _ACTIVATIONS[activation])
     if low > high:
         raise UnsupportedError(f"{activation} clamps every value of the output scale {y.scale}")
     return low, high
 
 
-def _quantize_bound(bound: float, y: Quantized, exactness: Exactness) -> int:
+def _quantize_bound(bound: float, y: Quantized, exactness: Exactness, values: range) -> int:
     if math.isinf(bound):
-        return INT8[0] if bound < 0 else INT8[-1]
+        return values[0] if bound < 0 else values[-1]
     steps = np.float32(bound) / y.scale
     if exactness.floats:
         # XNNPACK adds the zero point before it rounds, ONNX Runtime after. That is the same unless
@@ -143,7 +149,7 @@ def _quantize_bound(bound: float, y: Quantized, exactness: Exactness) -> int:
         integer = int(np.rint(steps + zero) - zero)
     else:
         integer = int(round_away(steps))
-    return min(max(y.zero + integer, INT8[0]), INT8[-1])
+    return min(max(y.zero + integer, values[0]), values[-1])
 
 
 def round_away(values: ArrayLike) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 The kernel computes ``round(double(sum) * scale)``, half away from zero; a channel record has a
 multiplier of 31 bits. Results are monotonous in the sum, so a record is right for all sums if it is
-right on both sides of each of the 255 steps.
+right on both sides of each of the 255 steps, of int16 65,535.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ def match_thresholds(
     largest = min(largest + int(np.abs(record.bias.astype(np.int64)).max()), (1 << 31) - 1)
     multiplier = record.multiplier.copy()
     for channel, scale in enumerate(scales):
-        sums = _around_steps(float(scale), largest)
+        sums = _around_steps(float(scale), largest, record.bits)
         wanted = round_away(sums * scale)
         for step in (0, 1, -1, 2, -2):
             candidate = int(record.multiplier[channel]) + step
@@ -58,10 +58,10 @@ def match_thresholds(
     return replace(record, multiplier=multiplier)
 
 
-def _around_steps(scale: float, largest: int) -> NDArray[np.int64]:
+def _around_steps(scale: float, largest: int, bits: int) -> NDArray[np.int64]:
     """Return the sums next to those at which the result changes, as far as they occur."""
-    # Whatever the zero point, results beyond +-256 are clamped.
-    halves = np.arange(-256, 257) + 0.5
+    # Whatever the zero point, results beyond +-2**bits are clamped.
+    halves = np.arange(-(1 << bits), (1 << bits) + 1) + 0.5
     middle = np.rint(halves / scale)
     middle = middle[np.abs(middle) <= largest].astype(np.int64)
     sums = np.unique(middle[:, np.newaxis] + np.arange(-1, 2))

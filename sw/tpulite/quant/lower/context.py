@@ -67,6 +67,7 @@ class GraphContext:
 
     def read(self, name: str) -> Activation:
         """Return the image of a tensor, constant or not, for a layer that reads it."""
+        _dtype(self.tensor(name))  # an int16 tensor may have been declared
         if name not in self.activations:
             tensor = self.tensor(name)
             self.declare(name, image_shape(tensor.shape), _dtype(tensor))
@@ -78,6 +79,15 @@ class GraphContext:
         """Declare the image of a tensor that the node computes."""
         tensor = self.tensor(name)
         return self.declare(name, image_shape(tensor.shape), _dtype(tensor))
+
+    def read_int16(self, name: str) -> Activation:
+        """Return the image of a tensor of int16: a pair of int8 in each row."""
+        if name not in self.activations:
+            height, width, channels = image_shape(self.tensor(name).shape)
+            self.declare(name, (height * width, 2, channels))
+        return self.activations[name]
+
+    write_int16 = read_int16
 
     def declare(self, name: str, shape: tuple[int, int, int], dtype: str = "int8") -> Activation:
         """Declare an image."""

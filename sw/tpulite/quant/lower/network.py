@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tpulite.graph.graph import Node
+from tpulite.arch.config import Config
+from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import Layer, LayerGraph, Reshape
 from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.lower.affine import lower_batch_norm
@@ -16,6 +17,7 @@ from tpulite.quant.lower.data_movement import (
     lower_table,
 )
 from tpulite.quant.lower.floats import require_integers
+from tpulite.quant.lower.int16 import is_int16, lacking_int16, lower_int16
 from tpulite.quant.lower.matrices import lower_matmul
 from tpulite.quant.lower.movement import (
     MOVEMENT,
@@ -34,11 +36,11 @@ from tpulite.quant.lower.products import (
 from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
 from tpulite.quant.lower.resize import lower_resize
 from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
-from tpulite.quant.lower.softmax import lower_softmax
+from tpulite.quant.lower.softmax import lacking_softmax, lower_softmax
 from tpulite.quant.lower.transposed import lower_transposed_conv
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["LOWERED", "joined", "lower_node"]
+__all__ = ["LOWERED", "joined", "lacking", "lower_node"]
 
 LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "conv": lower_conv,
@@ -74,6 +76,11 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
 """How each operator of the machine becomes layers."""
 
 
+def lacking(graph: Graph, config: Config) -> Mapping[str, str]:
+    """Return the nodes that a machine lacks the operations for, and why."""
+    return {**lacking_softmax(graph, config), **lacking_int16(graph, config)}
+
+
 def joined(
     context: GraphContext, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> LayerGraph:
@@ -101,7 +108,8 @@ def joined(
                 raise ValueError(f"{layer.title} splits the channels of a vector")
     used = {x for layer in layers for x in (*layer.inputs, layer.output)} | {*inputs, *outputs}
     for x in inputs:
-        context.read(x)
+        if x not in context.activations:
+            context.read(x)
     return LayerGraph(
         name=name,
         layers=layers,
@@ -132,6 +140,9 @@ def lower_node(node: Node, context: GraphContext) -> None:
         raise UnsupportedError("an input is missing")
     if context.exactness.ort:
         require_integers(node, context)
+    if is_int16(node, context.graph):
+        lower_int16(node, context)
+        return
     count, images = len(context.layers), images_of(node, context)
     if images > 1 and sees_neighbors(node, context):
         lower_images(node, context, LOWERED[node.op], images)

@@ -12,7 +12,7 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.own import is_own
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lacking", "lower_softmax"]
+__all__ = ["lacking_softmax", "lower_softmax"]
 
 _PRODUCTS = ("conv", "depthwise", "dense", "transposed_conv", "matmul")
 
@@ -44,7 +44,7 @@ def lower_softmax(node: Node, context: GraphContext) -> None:
     context.emit(Softmax, node.name, (node.inputs[0],), node.outputs[0], words=words)
 
 
-def lacking(graph: Graph, config: Config) -> Mapping[str, str]:
+def lacking_softmax(graph: Graph, config: Config) -> Mapping[str, str]:
     """Return the nodes that a machine lacks the operations for, and why."""
     if config.has_softmax:
         return {}

@@ -176,7 +176,7 @@ def _stores(layer: Conv, source: Store, target: Store) -> tuple[Store, Store]:
     geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
     plain = not (source.packed_rows or source.skewed or target.skewed)
     narrow = source.width < source.line or target.width < target.line
-    if geometry == (1, 1, 1, 1, 0, 0, 0, 0) and plain and not narrow:
+    if geometry == (1, 1, 1, 1, 0, 0, 0, 0) and plain and not (narrow or layer.int16):
         return source.flat(), target.flat()
     return source, target
 

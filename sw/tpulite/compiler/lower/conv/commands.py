@@ -112,6 +112,7 @@ class ConvCommands:
                 "blocks": len(part.blocks),
                 "pad": self._layer.input_zero_point,
                 "weight_zero_point": self._layer.weight_zero_point,
+                "int16": int(self._layer.int16),
                 "acc_row": acc_row,
                 "accumulate": int(not first or bool(self._offsets)),
                 "drain": Drain.KEEP,

@@ -12,7 +12,7 @@ from tpulite.compiler.rewrite.simplify.channels import keep_channels
 from tpulite.compiler.rewrite.simplify.copies import remove_copies
 from tpulite.compiler.rewrite.simplify.needed import Mask, needed_channels
 from tpulite.compiler.rewrite.simplify.ranges import Range, value_ranges
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import LayerGraph, has_int16
 
 __all__ = ["Simplified", "simplify_layers"]
 
@@ -91,7 +91,7 @@ def simplify_layers(layers: LayerGraph, config: Config, options: Options) -> Sim
     options : Options
         Whether to do it at all.
     """
-    if not options.simplify:
+    if not options.simplify or has_int16(layers):
         return Simplified(layers)
     ranges = value_ranges(layers)
     whole, originals = remove_copies(layers, ranges)

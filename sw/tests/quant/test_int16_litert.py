@@ -1,0 +1,82 @@
+"""Products of LiteRT's int16x8 on the golden machine: every tensor is that of the library."""
+
+import numpy as np
+import pytest
+
+from tpulite.arch.config import Config
+from tpulite.frontend.files import load_graph
+from tpulite.golden.check import check
+from tpulite.golden.validation import validate
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import compare_model
+from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.graphs.wide import products_of_int16
+
+CONFIGS = {
+    "4": Config(array_size=4, ub_rows=1024, acc_rows=64, int16=True),
+    "16": Config(int16=True),
+}
+SIZES = (1, 3, 16, 17, 33, 64, 130, 500)
+
+
+def _written(tmp_path, data: bytes):
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("kernels", ["litert-ref", "litert-opt", "litert-xnnpack", "tflm"])
+@pytest.mark.parametrize("seed", range(5))
+def test_every_tensor_is_that_of_the_library(tmp_path, seed: int, kernels: str):
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice(SIZES, rng.integers(2, 5)).tolist()
+    shape = (int(rng.choice([1, 2, 9, 40])),)
+    if kernels != "tflm" or seed % 2:
+        shape = (1, int(rng.integers(1, 7)), int(rng.integers(1, 7)))
+    path = _written(tmp_path, products_of_int16(seed, shape, sizes))
+    graph, config = load_graph(path), CONFIGS["16" if seed % 3 else "4"]
+    model = Model.load(path, config=config, exact=kernels).compile()
+    if kernels in ("litert-ref", "tflm"):
+        assert not model.plan.hosts
+    for program, layers in zip(model.programs, model.layers, strict=True):
+        assert not check(program)
+        assert not validate(layers, program)
+    inputs = [random_inputs(graph, 1, seed + i) for i in range(2)]
+    compared = compare_model(model, open_oracle(kernels, path, graph), inputs)
+    assert compared.same and compared.elements, str(compared)
+
+
+def test_dense_layers_of_small_sums_have_the_bits_of_double(tmp_path):
+    path = _written(tmp_path, products_of_int16(3, (50,), (4, 5), largest=2))
+    graph = load_graph(path)
+    model = Model.load(path, config=CONFIGS["16"], exact="litert-ref").compile()
+    assert not model.plan.hosts
+    inputs = [random_inputs(graph, 1, i) for i in range(20)]
+    assert compare_model(model, open_oracle("litert-ref", path, graph), inputs).same
+
+
+def _reason(path, config: Config, kernels: str = "litert-ref") -> str:
+    (operator,) = Model.load(path, config=config, exact=kernels).summary()
+    assert operator.where == "host"
+    return operator.reason
+
+
+def test_sums_that_may_leave_32_bits_stay_with_the_library(tmp_path):
+    path = _written(tmp_path, products_of_int16(0, (1, 1, 1), (2000, 4)))
+    assert "beyond 32 bits" in _reason(path, CONFIGS["16"])
+
+
+def test_dense_layers_whose_double_no_record_gives_stay_with_the_library(tmp_path):
+    path = _written(tmp_path, products_of_int16(0, (1,), (256, 4)))
+    assert "no multiplier gives LiteRT's results" in _reason(path, CONFIGS["16"])
+
+
+def test_biases_of_int32_stay_with_the_library(tmp_path):
+    path = _written(tmp_path, products_of_int16(1, (1,), (20, 4), bias_dtype=np.int32))
+    assert "is not an int64 constant" in _reason(path, CONFIGS["16"])
+
+
+def test_a_machine_without_int16_says_so(tmp_path):
+    path = _written(tmp_path, products_of_int16(0, (1,), (20, 4)))
+    assert "no int16" in _reason(path, Config())
