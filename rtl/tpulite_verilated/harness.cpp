@@ -144,10 +144,12 @@ Chip& get(void* chip) { return *static_cast<Chip*>(chip); }
 
 extern "C" {
 
-void* chip_new(size_t dram_bytes, int read_latency, int write_response, int jitter, double stall,
-               uint64_t seed) {
+void* chip_new(size_t dram_bytes, int read_latency, int write_response, int beat_cycles,
+               int burst_cycles, int shared, int jitter, double stall, uint64_t seed) {
   auto threshold = static_cast<uint32_t>(stall * 4294967295.0);
-  return new Chip(dram_bytes, {read_latency, write_response, jitter, threshold}, seed);
+  tpulite::Timing timing{read_latency, write_response, beat_cycles, burst_cycles, shared != 0,
+                         jitter,       threshold};
+  return new Chip(dram_bytes, timing, seed);
 }
 
 void chip_free(void* chip) {

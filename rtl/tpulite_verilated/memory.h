@@ -1,5 +1,5 @@
-// The reference memory in C++: DRAM behind AXI4 with the timing of tpulite.arch.memory, exact to the
-// clock edge. The same machine as tpulite_tb/axi_memory.py; a test holds the two to the same edges.
+// DRAM behind AXI4 in C++, with the timing of tpulite.arch.memory, exact to the clock edge. The same
+// machine as tpulite_tb/axi_memory.py; a test holds the two to the same edges.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +33,8 @@ struct Random {  // xorshift64*
 
 struct Timing {
   int read_latency, write_response;  // edges, at least 2
+  int beat_cycles, burst_cycles;     // edges of the data path for a beat, and between two bursts
+  bool shared;                       // reads and writes take turns on one data path
   int jitter;                        // largest random number of edges added to each
   uint32_t stall;                    // probability of a pause of a channel in a cycle, times 2^32
 };
@@ -51,6 +53,7 @@ class Memory {
   void reset(Top& top) {
     reads_.clear(), requests_.clear(), data_.clear(), answers_.clear();
     read_count_ = write_count_ = 0;
+    free_[0] = free_[1] = 0;
     top.m_axi_rvalid = top.m_axi_bvalid = 0;
     top.m_axi_arready = top.m_axi_awready = top.m_axi_wready = 1;
   }
@@ -91,7 +94,7 @@ class Memory {
 
  private:
   struct ReadBurst {
-    int64_t due;
+    int64_t due;  // of its next beat
     unsigned id;
     size_t next;  // beat
     std::vector<Beat> beats;
@@ -119,8 +122,11 @@ class Memory {
   // A read returns what the memory holds at its request.
   void read(const Top& top) {
     uint64_t address = top.m_axi_araddr;
-    ReadBurst burst{due(now_, timing_.read_latency, read_count_++), top.m_axi_arid, 0, {}, {}};
-    for (int i = 0; i <= top.m_axi_arlen; i++, address += kBeatBytes) {
+    int beats = top.m_axi_arlen + 1;
+    int64_t begin = std::max(now_, free_[0]);
+    free_[0] = begin + beats * timing_.beat_cycles + timing_.burst_cycles;
+    ReadBurst burst{due(begin, timing_.read_latency, read_count_++), top.m_axi_arid, 0, {}, {}};
+    for (int i = 0; i < beats; i++, address += kBeatBytes) {
       Beat beat{};
       bool error = fails(address, 1, read_errors);
       if (!error) std::memcpy(beat.data(), &bytes_[address], kBeatBytes);
@@ -130,14 +136,18 @@ class Memory {
     reads_.push_back(std::move(burst));
   }
 
-  // A write is answered after its request and its last beat, and seen by reads from then on.
+  // A write is answered after its request and its last beat, and seen by reads from then on. The
+  // data path takes its beats as they come.
   void write() {
     const Request request = requests_.front();
     requests_.pop_front();
     auto end = data_.begin() + request.beats;
     Answer answer{0, request.id, kOkay, request.address, {data_.begin(), end}};
     data_.erase(data_.begin(), end);
+    int64_t& free = free_[timing_.shared ? 0 : 1];
     int64_t edge = std::max(request.edge, answer.data.back().edge);
+    edge = std::max(edge, free + request.beats * timing_.beat_cycles);
+    free = edge + timing_.burst_cycles;
     answer.due = due(edge, timing_.write_response, write_count_++);
     if (fails(request.address, request.beats, write_errors)) {
       answer.response = kSlvErr;
@@ -152,6 +162,7 @@ class Memory {
     top.m_axi_rid = burst.id;
     top.m_axi_rresp = burst.responses[burst.next];
     top.m_axi_rlast = ++burst.next == burst.beats.size();
+    burst.due += timing_.beat_cycles;
     if (top.m_axi_rlast) reads_.pop_front();
   }
 
@@ -187,6 +198,7 @@ class Memory {
   Random random_;
   int64_t now_ = 0;  // number of the next edge
   int64_t read_count_ = 0, write_count_ = 0;
+  int64_t free_[2] = {0, 0};  // from when on the data path is free: of reads, of writes
   bool accepted_r_ = false, accepted_b_ = false;
   std::deque<ReadBurst> reads_;
   std::deque<Request> requests_;

@@ -3,6 +3,7 @@
 import ctypes
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import astuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class RtlDevice:
     dram_bytes : int
         Size of DRAM.
     timing : MemoryTiming
-        Latencies of DRAM in clock edges, at least 2 each.
+        Of DRAM, in clock edges; latencies at least 2 each.
     stall : float
         Fraction of the cycles in which each AXI channel pauses, at random.
     jitter : int
@@ -99,7 +100,7 @@ class RtlDevice:
         title = f"the {config.array_size}x{config.array_size} chip"
         self._library = load_library(build_library(verilog, title=title))
         self._chip = self._library.chip_new(
-            dram_bytes, timing.read_latency, timing.write_response, jitter, stall, seed
+            dram_bytes, *astuple(timing), jitter, stall, seed
         )
         self._dram = np.ctypeslib.as_array(self._library.chip_dram(self._chip), (dram_bytes,))
         self.set_errors(read_errors, write_errors)

@@ -1,4 +1,4 @@
-"""The reference memory for cocotb benches, exact to the clock edge.
+"""DRAM for cocotb benches, exact to the clock edge.
 
 ``tpulite_verilated`` holds the same memory in C++; a test holds them to the same edges.
 """
@@ -25,8 +25,8 @@ _OKAY, _SLVERR = 0, 2
 class ReferenceMemory:
     """DRAM behind an AXI4 subordinate with the timing of :class:`MemoryTiming`, in clock edges.
 
-    AR, AW and W are always ready; reads are answered in the order of their requests, one beat a
-    cycle, any number outstanding. To be as hard as AXI allows on a master that does not wait for
+    AR, AW and W are always ready; reads are answered in the order of their requests, any number
+    outstanding. To be as hard as AXI allows on a master that does not wait for
     responses, a read returns what the memory held at its request, and a write is seen by reads only
     from its response on.
 
@@ -111,6 +111,7 @@ class ReferenceMemory:
         self._requests: deque[_Write] = deque()
         self._beats: deque[tuple[int, int, int]] = deque()
         self._numbers = {"read": 0, "write": 0}
+        self._free = {"read": 0, "write": 0}  # edge from which on the data path is free
         for source in (self._r, self._b):
             source.forget()
         for sink in (self._ar, self._aw, self._w):
@@ -140,14 +141,17 @@ class ReferenceMemory:
 
     def _read(self, number: int, first: int, length: int) -> None:
         """Queue the beats of a burst, with what the memory holds now."""
-        due = self._due("read", self.edges, self.timing.read_latency)
+        timing = self.timing
+        begin = max(self.edges, self._free["read"])
+        self._free["read"] = begin + (length + 1) * timing.beat_cycles + timing.burst_cycles
+        due = self._due("read", begin, timing.read_latency)
         for index in range(length + 1):
             address = first + index * BEAT_BYTES
             fails = self.fails(address, 1, self.read_errors)
             data = b"" if fails else self.mem[address : address + BEAT_BYTES]
             word = int.from_bytes(data, "little")
             values = (number, word, _SLVERR if fails else _OKAY, int(index == length))
-            self._r.queue.append(_Answer(due, values))
+            self._r.queue.append(_Answer(due + index * timing.beat_cycles, values))
 
     def _write(self) -> None:
         """Queue the responses of bursts that are complete."""
@@ -160,10 +164,18 @@ class ReferenceMemory:
                 first = request.address + index * BEAT_BYTES
                 data = word.to_bytes(BEAT_BYTES, "little")
                 stores += [(first + j, data[j]) for j in range(BEAT_BYTES) if strobe >> j & 1]
+            edge = self._written(edge, request.length + 1)
             fails = self.fails(request.address, request.length + 1, self.write_errors)
             values = (request.number, _SLVERR if fails else _OKAY)
             due = self._due("write", edge, self.timing.write_response)
             self._b.queue.append(_Answer(due, values, () if fails else tuple(stores)))
+
+    def _written(self, edge: int, beats: int) -> int:
+        """Return the edge at which a burst that is complete at ``edge`` has been written."""
+        timing, path = self.timing, "read" if self.timing.shared else "write"
+        edge = max(edge, self._free[path] + beats * timing.beat_cycles)
+        self._free[path] = edge + timing.burst_cycles
+        return edge
 
     def _due(self, kind: str, edge: int, latency: int) -> float:
         """Return the edge of the answer to the next transaction, asked at ``edge``."""

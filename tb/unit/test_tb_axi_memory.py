@@ -75,6 +75,36 @@ async def late_reads_are_exact_too(dut) -> None:
         free = first + burst.beats
 
 
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+@cocotb.parametrize(beat=[0, 1, 3, 8], burst=[0, 7], shared=[False, True])
+async def a_data_path_takes_turns(dut, beat: int, burst: int, *, shared: bool) -> None:
+    """Check every beat and response against the data path, followed by hand."""
+    bench = Bench(dut, timing=MemoryTiming(20, 8, beat, burst, shared=shared))
+    await reset(dut)
+    assert (await bench.copy(40))[1]
+    monitor = bench.monitor
+    monitor.finish()
+    reads = [(edge, 0) for edge in edges(monitor, "ar")]
+    writes = [(edge, 1) for edge in edges(monitor, "w")[15::16]]
+    free, due, written = [0, 0], [], []
+    for edge, is_write in sorted(reads + writes):
+        path = is_write and not shared
+        if is_write:
+            stop = max(edge, free[path] + 16 * beat)
+            written.append(stop + 8)
+        else:
+            begin = max(edge, free[path])
+            stop = begin + 16 * beat
+            due.extend(begin + 20 + i * beat for i in range(16))
+        free[path] = stop + burst
+    answered, last = [], 0
+    for edge in due:  # one beat a cycle
+        last = max(edge, last + 1)
+        answered.append(last)
+    assert edges(monitor, "r") == answered
+    assert edges(monitor, "b") == written
+
+
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(stall=[0.0, 0.4], jitter=[0, 30], pauses=[False, True])
 async def right_under_any_traffic(dut, stall: float, jitter: int, pauses: bool) -> None:

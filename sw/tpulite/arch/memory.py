@@ -1,6 +1,6 @@
 """The DRAM side of the contract: windows and the reference memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 __all__ = [
@@ -56,18 +56,48 @@ class WindowBinding:
 class MemoryTiming:
     """Timing of a DRAM model, in clock edges.
 
+    AR, AW and W are always ready. A data path takes bursts in the order in which they come: a read
+    when its AR is accepted, a write when its last W beat is. It takes ``beat_cycles`` for each beat,
+    and rests ``burst_cycles`` after each burst; the beats of a write pass it as they come.
+
     Parameters
     ----------
     read_latency : int
-        From the edge that accepts AR to the edge that transfers its first R beat.
+        From the edge that accepts AR to the edge that transfers its first R beat, if the data path
+        is free.
     write_response : int
-        From the edge that transfers the last W beat to the edge that transfers B.
+        From the edge that transfers the last W beat to the edge that transfers B, if the data path
+        has taken the beats by then.
+    beat_cycles : int
+        Edges of the data path for a beat of 16 bytes; 0 is a data path that is never busy, so that
+        AXI alone is the limit, at a beat a cycle.
+    burst_cycles : int
+        Edges between two bursts on the data path, as for opening a row.
+    shared : bool
+        Whether reads and writes take turns on one data path, as in a DRAM, or have one each.
+
+    Raises
+    ------
+    ValueError
+        If a number of cycles is negative.
     """
 
     read_latency: int = 50
     write_response: int = 8
+    beat_cycles: int = 0
+    burst_cycles: int = 0
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if getattr(self, each.name) < 0:
+                raise ValueError(f"{each.name} must be at least 0, not {getattr(self, each.name)}")
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the data path can be busy, so that AXI is not the only limit."""
+        return self.beat_cycles > 0 or self.burst_cycles > 0
 
 
 REFERENCE_MEMORY = MemoryTiming()
-"""What cycle counts refer to. AR, AW and W are always ready; reads are answered in order, one beat
-a cycle, any number outstanding."""
+"""What cycle counts refer to, if no other memory is named."""

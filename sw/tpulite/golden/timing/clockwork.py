@@ -234,10 +234,10 @@ class Clockwork:
         if self._full == engine:
             self._dispatch()
 
-    def arrive(self, begin: int, beats: int) -> None:
-        """Take a burst of commands whose first beat comes in a cycle."""
-        begin += COMMAND_BEATS + COMMAND_CHECK
-        self._arrivals.extend(range(begin, begin + beats, COMMAND_BEATS))
+    def arrive(self, begin: int, beats: int, pace: int = 1) -> None:
+        """Take a burst of commands whose first beat comes in a cycle, others at some pace."""
+        begin += (COMMAND_BEATS - 1) * pace + 1 + COMMAND_CHECK
+        self._arrivals.extend(range(begin, begin + beats * pace, COMMAND_BEATS * pace))
         self._dispatch()
 
     def _request(self, time: int) -> None:

@@ -1,12 +1,15 @@
 """The cycle model's DRAM reads: command fetch and LOAD on one channel."""
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.timing import LOAD_SLACK, LOAD_TOKEN, REQUANTIZER, row_cycles, sum_latency
 from tpulite.golden.timing.clockwork import NEVER, Clockwork
+from tpulite.golden.timing.data_path import DataPath
 from tpulite.golden.timing.phases import KnownPhases, Walk
 from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.transfers import TransferHead
@@ -55,19 +58,26 @@ class Loads(TransferHead):
     meanwhile, which is before they come.
     """
 
-    def __init__(self, machine: Clockwork) -> None:
+    def __init__(self, machine: Clockwork, path: DataPath) -> None:
         super().__init__(machine, Engine.LOAD)
         config = self.config = machine.config
         machine.fetch, machine.follow = self.fetch, self.run
         self.event = machine.event(self.run)
         self.latency = machine.memory.read_latency
+        self.path = path
+        self.limited = machine.memory.is_limited
+        self.taken: deque[int] = deque()  # when the first beats of flying bursts pass the data path
+        path.take = self.take
         self.banks = config.ub_banks
         self.longest = config.burst_beats
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
         self.beats_per_row = row_cycles(config)
-        self.offered = max(
-            self.beats_per_row, 2 if self.rows_per_beat > 1 else 1
-        )  # to the first row
+        # Cycles in which the next beat, and the next row, can come.
+        self.beat_cycles = max(self.rows_per_beat, machine.memory.beat_cycles)
+        self.fetch_pace = max(machine.memory.beat_cycles, 1)
+        self.pace = self.beats_per_row * max(self.beat_cycles // self.rows_per_beat, 1)
+        first = (self.beats_per_row - 1) * self.beat_cycles + 1
+        self.offered = 2 if self.rows_per_beat > 1 else first  # to the first row
         self.known = sum_latency(config) + REQUANTIZER  # so far ahead writes are known
         self.flying: deque[_Burst] = deque()
         self.open = 0  # of these, bursts of LOAD
@@ -91,9 +101,9 @@ class Loads(TransferHead):
         """Put the address of a burst of commands on AR."""
         self._follow(time)
         behind = []
-        while self.flying and self.flying[-1][0] >= time:
+        while len(self.flying) > len(self.taken) and self.flying[-1][0] >= time:
             behind.append(self.flying.pop())
-        self.flying.append((time, beats, beats, None, 0, True))
+        self.flying.append((time, beats, beats * self.fetch_pace, None, 0, True))
         while behind:
             self.flying.append(behind.pop())
         self.streak = 0
@@ -108,17 +118,34 @@ class Loads(TransferHead):
     def _expect(self, time: int) -> None:
         """Come back when a command can be finished, or all of its bursts issued."""
         due, channel, latency = NEVER, self.channel, self.latency
-        for address, _, cycles, load, _, last in self.flying:
-            begin = max(address + latency, channel)
+        begins = self._begins() if self.limited else (burst[0] for burst in self.flying)
+        for begin, (address, _, cycles, load, _, last) in zip(begins, self.flying, strict=False):
+            begin = max(begin + latency, channel)
             channel = begin + cycles
             if last:
                 due = (begin if load is None else channel) - self.known
+                if self.limited and due < address:
+                    due = address
                 break
         if (load := self.current) is not None:
             # Its last burst goes out, at the earliest, when so many have ended.
-            channel += (load.beats_left - len(self.ends) * self.longest) * self.rows_per_beat
+            channel += (load.beats_left - len(self.ends) * self.longest) * self.beat_cycles
             due = min(due, max(channel, self.issued + load.bursts))
         self.machine.due[self.event] = max(due, time) if due != NEVER else NEVER
+
+    def take(self, time: int) -> None:
+        """Let the data path take the bursts whose addresses have come by a cycle."""
+        for address, beats, *_ in islice(self.flying, len(self.taken), None):
+            if address > time:
+                break
+            self.taken.append(self.path.begin(address, beats))
+
+    def _begins(self) -> Iterator[int]:
+        """Yield when the first beats of flying bursts pass the data path, if nobody else comes."""
+        yield from self.taken
+        path = self.path.copy()
+        for address, beats, *_ in islice(self.flying, len(self.taken), None):
+            yield path.begin(address, beats)
 
     def _follow(self, time: int) -> None:
         """Issue the bursts that may go out, and follow those about which all is known."""
@@ -131,6 +158,11 @@ class Loads(TransferHead):
                 return
             burst = flying[0]
             begin, load = burst[0] + self.latency, burst[3]
+            if self.limited:
+                self.take(min(burst[0], time))
+                if not self.taken:
+                    return
+                begin = self.taken[0] + self.latency
             if begin < self.channel:
                 begin = self.channel
             if begin + (0 if load is None else burst[2]) > limit:
@@ -140,9 +172,12 @@ class Loads(TransferHead):
                 self.streak = 0
                 continue
             flying.popleft()
+            pace = self.fetch_pace
+            if self.limited and begin > self.taken.popleft() + self.latency:
+                pace = 1  # the memory has them ready
             if load is None:
-                self.channel = begin + burst[1]
-                self.machine.arrive(begin, burst[1])
+                self.channel = begin + burst[1] * pace
+                self.machine.arrive(begin, burst[1], pace)
             else:
                 self._receive(burst, load, begin)
 
@@ -160,11 +195,11 @@ class Loads(TransferHead):
         load.bursts -= 1
         load.line_left -= beats
         load.address += beats
-        cycles, last = beats * self.rows_per_beat, False
+        cycles, last = beats * self.beat_cycles, False
         row = load.row
-        load.row += cycles
+        load.row += beats * self.rows_per_beat
         if not load.line_left:
-            cycles += load.tail - self.rows_per_beat
+            cycles += (load.tail - self.rows_per_beat) * self.pace
             load.lines_left -= 1
             load.line_left = load.beats_per_line
             load.line_address += load.stride
@@ -182,7 +217,7 @@ class Loads(TransferHead):
     def _receive(self, burst: _Burst, load: _Load, begin: int) -> None:
         """Follow the beats of a burst that begins to come in a cycle."""
         _, beats, cycles, _, row, last = burst
-        gap, pace = begin - self.channel, self.beats_per_row
+        gap, pace = begin - self.channel, self.pace
         rows = cycles // pace
         offered = begin + self.offered
         if offered <= self.written:
@@ -210,8 +245,10 @@ class Loads(TransferHead):
         alike = beats == self.longest and not gap and not late and not last
         self.streak = self.streak + 1 if alike else 0
         self.channel = begin + cycles
-        self.ends.append(self.channel - (load.tail if last else self.rows_per_beat))
+        self.ends.append(self.channel - (load.tail * self.pace if last else self.beat_cycles))
         self.open -= 1
+        if self.limited:
+            load.record.axi += cycles - beats * self.rows_per_beat
         if gap > 2:
             # Issuing bursts is work, too.
             record = load.record
@@ -223,12 +260,12 @@ class Loads(TransferHead):
     def _end_walk(self) -> None:
         """Let others meet all rows that are written so far, one a cycle."""
         loads = self.machine.loads
-        if self.beats_per_row == 1 and self.walk.stop > loads.stop:
+        if self.pace == 1 and self.walk.stop > loads.stop:
             loads.end(self.walk.stop)
 
     def _refused(self, row: int, offered: int, rows: int, begin: int) -> int:
         """Return for how long beats must wait because the buffer does not take their rows."""
-        pace = self.beats_per_row
+        pace = self.pace
         self.written = self.machine.writes.delay(
             row, offered, rows, starve=True, pace=pace, buffered=True
         )
@@ -241,7 +278,7 @@ class Loads(TransferHead):
         count = min(load.line_left // self.longest - 1, (limit - self.channel) // whole - 1)
         same = load.beats_per_line - load.line_left >= 2 * len(self.ends) * self.longest
         alike = same and not load.address % self.longest and self.open == len(self.flying)
-        if count < 2 or not alike or self.beats_per_row > 1:
+        if count < 2 or not alike or self.pace > 1 or self.limited:
             return
         # Nobody else may write meanwhile.
         count = min(count, (self.machine.writes.next(self.written + 1) - self.written - 1) // whole)

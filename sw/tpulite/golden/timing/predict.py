@@ -1,12 +1,15 @@
 """The cycle model: when every command of a program runs, and what its engine waits for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.arch.timing import AXI_SLICES
+from tpulite.golden.timing.burst_stores import BurstStores
 from tpulite.golden.timing.clockwork import Clockwork
+from tpulite.golden.timing.data_path import DataPath
 from tpulite.golden.timing.loads import Loads
 from tpulite.golden.timing.matrix import Matrix
 from tpulite.golden.timing.stores import Stores
@@ -60,7 +63,11 @@ def predict_cycles(
 
 def _machine(commands: Sequence[Command], config: Config, memory: MemoryTiming) -> Clockwork:
     if config.axi_slices:  # for the chip it is a slower memory
-        memory = MemoryTiming(memory.read_latency + AXI_SLICES, memory.write_response + AXI_SLICES)
+        later = (memory.read_latency + AXI_SLICES, memory.write_response + AXI_SLICES)
+        memory = replace(memory, read_latency=later[0], write_response=later[1])
     machine = Clockwork(commands, config, memory)
-    machine.heads = [Loads(machine), Stores(machine), Matrix(machine), Vectors(machine)]
+    reads = DataPath(memory)
+    writes = reads if memory.shared else DataPath(memory)
+    stores = BurstStores(machine, writes) if memory.is_limited else Stores(machine)
+    machine.heads = [Loads(machine, reads), stores, Matrix(machine), Vectors(machine)]
     return machine
