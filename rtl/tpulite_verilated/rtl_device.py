@@ -99,9 +99,7 @@ class RtlDevice:
             verilog = cached_verilog(config)
         title = f"the {config.array_size}x{config.array_size} chip"
         self._library = load_library(build_library(verilog, title=title))
-        self._chip = self._library.chip_new(
-            dram_bytes, *astuple(timing), jitter, stall, seed
-        )
+        self._chip = self._library.chip_new(dram_bytes, *astuple(timing), jitter, stall, seed)
         self._dram = np.ctypeslib.as_array(self._library.chip_dram(self._chip), (dram_bytes,))
         self.set_errors(read_errors, write_errors)
         self.set_mute_after(mute_after)

@@ -1,13 +1,13 @@
 """A compiled program: commands, constants and what the host must know to run it; save and load."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, decode
-from tpulite.arch.memory import WINDOWS
+from tpulite.arch.memory import REFERENCE_MEMORY, WINDOWS, MemoryTiming
 from tpulite.archive import holds, opened, packed
 from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
 
@@ -77,6 +77,8 @@ class Program:
         Ranges ``[start, stop)`` of unified-buffer rows that an earlier program has left there.
     bound : bool
         Whether it is the program of a range of shapes, bound to the only one that it is for.
+    memory : MemoryTiming
+        The DRAM that its cycles are predicted with; it runs with any.
     """
 
     config: Config
@@ -88,6 +90,7 @@ class Program:
     layers: tuple[LayerInfo, ...] = ()
     resident: tuple[tuple[int, int], ...] = field(default=())
     bound: bool = False
+    memory: MemoryTiming = REFERENCE_MEMORY
 
     @property
     def batch(self) -> int:
@@ -119,6 +122,8 @@ class Program:
             "resident": [list(rows) for rows in self.resident],
         }
         metadata |= {"bound": True} if self.bound else {}
+        if self.memory != REFERENCE_MEMORY:
+            metadata["memory"] = asdict(self.memory)
         parts = {"commands.bin": self.encode(), "constants.bin": self.constants}
         return packed("program", _VERSION, metadata, parts)
 
@@ -153,6 +158,7 @@ class Program:
                 ),
                 resident=tuple((start, stop) for start, stop in metadata["resident"]),
                 bound=bool(metadata.get("bound")),
+                memory=MemoryTiming(**metadata.get("memory", {})),
             )
 
     @classmethod

@@ -39,7 +39,7 @@ def test_a_sample_is_of_the_grid_and_repeatable():
 def test_the_memory_is_beside_the_machine():
     space = Space(Config(), read_axes(["dram_latency=25..100", "array_size=8"]))
     values = list(space.grid())[2]
-    assert space.memory(values) == MemoryTiming(read_latency=100)
+    assert space.memory_of(values) == MemoryTiming(read_latency=100)
     assert space.config(values) == Config(array_size=8)
     assert Space.memory({}) == REFERENCE_MEMORY
 

@@ -57,8 +57,8 @@ class MemoryTiming:
     """Timing of a DRAM model, in clock edges.
 
     AR, AW and W are always ready. A data path takes bursts in the order in which they come: a read
-    when its AR is accepted, a write when its last W beat is. It takes ``beat_cycles`` for each beat,
-    and rests ``burst_cycles`` after each burst; the beats of a write pass it as they come.
+    when its AR is accepted, a write when its last W beat is. It takes ``beat_cycles`` for each
+    beat, and rests ``burst_cycles`` after each burst; the beats of a write pass it as they come.
 
     Parameters
     ----------

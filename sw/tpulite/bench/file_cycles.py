@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tpulite.arch.config import Config
 from tpulite.frontend.files import load_graph
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.graph.graph import Graph
 from tpulite.runtime.model import Model
 
@@ -41,5 +41,5 @@ def measure_file(data: bytes, config: Config) -> FileCycles:
         model = Model.load(path, config=config)
         programs = model.programs
     host = {x.operator for x in model.summary() if x.where == "host"}
-    cycles = sum(predict_cycles(program.commands, config) for program in programs)
+    cycles = sum(map(program_cycles, programs))
     return FileCycles(graph, cycles, " ".join(sorted(host)))

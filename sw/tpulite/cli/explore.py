@@ -69,7 +69,7 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     multiple=True,
     required=True,
     metavar="FIELD=VALUES",
-    help="Field of the configuration, dram_latency or dram_response, and its values: 8,16,32, or "
+    help="Field of the configuration, memory, or dram_latency, _response, _beat or _burst, and its values: 8,16,32, or "
     "powers of two in 1024..16384. May be repeated.",
 )
 @option(
@@ -171,7 +171,8 @@ def explore(  # noqa: PLR0913 - options of the command
         require_device("rtl")
     limits = Limits(max_lut, max_ms, mhz)
     config, build = named_chip(reading.config_name)
-    space = Space(config, read_axes(axes), build)
+    options = choices.options()
+    space = Space(config, read_axes(axes), build, options.timing)
     parts = _read(networks, reading, choices)
     store = Store(work.records("explore"))
     study = Study(parts, space, choices.options(), store, fresh=not choices.cache, process=process)
@@ -184,7 +185,7 @@ def explore(  # noqa: PLR0913 - options of the command
     best = pareto([point for point in points if not limits.broken(point)], objectives)
     said = answer(points, limits)
     first = sorted(best, key=lambda point: point.objective(objectives[0]))[: simulated or 0]
-    counted = list(count_on_chip(parts, first, choices.options()))
+    counted = list(count_on_chip(parts, space, first, choices.options()))
     if html is not None:
         study_page = Shown(points, best, limits, objectives, said)
         write_whole(html, partial(write_study, study=study_page))

@@ -1,7 +1,7 @@
 """Options of the compiler on the command line."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -10,6 +10,8 @@ from click.core import ParameterSource
 
 from tpulite.cli.help import Choice, Topic, option
 from tpulite.compiler.options import ALLOCATORS, GOALS, GROUPINGS, ORDERS, SWITCHES, Options
+from tpulite.memories import MEMORIES, named_memory
+from tpulite.program import Program
 
 __all__ = ["Choices", "compiler_options"]
 
@@ -93,6 +95,14 @@ _OPTIONS = (
         help="Loop order of dense layers: auto, or K (the summed axis) outermost or innermost.",
     ),
     option(
+        "--memory",
+        group=Topic.COMPILER,
+        default=_DEFAULTS.memory,
+        show_default=True,
+        metavar="NAME[,FIELD=VALUE...]",
+        help=f"DRAM to plan for and predict with: {', '.join(MEMORIES)}.",
+    ),
+    option(
         "--resident",
         group=Topic.COMPILER,
         is_flag=True,
@@ -138,6 +148,12 @@ class Choices:
         """Whether programs may come from the cache."""
         return not self.values["no_cache"]
 
+    def beside(self, program: Program) -> Program:
+        """Return a program with the memory that was given, if one was; ValueError if it is none."""
+        if "memory" not in self.given:
+            return program
+        return replace(program, memory=named_memory(self.values["memory"]))
+
     def options(self) -> Options:
         """Return the options of the compiler.
 
@@ -175,6 +191,7 @@ class Choices:
             effort=values["effort"],
             order=values["order"],
             resident=values["resident"],
+            memory=values["memory"],
             without=left_out,
         )
 
@@ -218,5 +235,5 @@ def _flags(names: list[str]) -> str:
 _NAMES = (
     *("optimize", "batch", "without"),
     *("grouping", "halo_guard", "allocator", "moves", "moves_seed", "effort", "order"),
-    *("resident", "no_cache"),
+    *("memory", "resident", "no_cache"),
 )

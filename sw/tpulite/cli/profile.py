@@ -70,7 +70,7 @@ def profile(  # noqa: PLR0913 - options of the command
     device = CYCLE_MODEL if device == MODEL else device
     if is_program_file(network):
         refuse_networks_options(network, reading, choices, {"--host-ms": host_ms})
-        run = trace_program(Program.load(network), device, seed=seed)
+        run = trace_program(choices.beside(Program.load(network)), device, seed=seed)
         result = profile_run(network_name(network), run, device)
         speed = Speed(result.cycles, result.batch, mhz)
         views.save_program(result, speed)
@@ -95,4 +95,4 @@ def _print(console: Console, profile: Profile, speed: Speed) -> None:
         console.print("all operators run on the CPU: there are no cycles to show")
         return
     console.print(activity_line(profile.activity), highlight=False)
-    say(console, f"{profile.device}: {speed.line()}")
+    say(console, f"{profile.counted_by}: {speed.line()}")

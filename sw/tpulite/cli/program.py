@@ -1,6 +1,6 @@
 """Programs without a network on the command line: those that ``bind`` writes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from tpulite.cli.options import Choices
 from tpulite.cli.reading import Reading
 from tpulite.cli.views import Views
 from tpulite.frontend.files import network_name
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.report import report_programs
@@ -52,6 +52,8 @@ class RunChoices:
         Where it runs.
     mhz : float, optional
         A clock to reckon with.
+    beside : callable
+        Gives a program the memory that it is to run beside.
     """
 
     source: Path | None
@@ -59,6 +61,7 @@ class RunChoices:
     seed: int
     device: str
     mhz: float | None
+    beside: Callable[[Program], Program]
 
 
 def refuse_networks_options(
@@ -80,7 +83,7 @@ def refuse_networks_options(
     UsageError, ValueError
         If something was.
     """
-    choices.refuse(f"{path} is compiled")
+    choices.refuse(f"{path} is compiled", but=("memory",))
     reading.refuse(path, Program.load(path).config)
     for option, value in given.items():
         if value is not None:
@@ -109,7 +112,7 @@ def run_program(
     records : tuple of Path, optional
         Where the figures go, as JSON and as CSV.
     """
-    program, (json_path, csv_path) = Program.load(path), records
+    program, (json_path, csv_path) = choices.beside(Program.load(path)), records
     if output is not None and len(program.outputs) != 1:
         raise ValueError(f"--output needs one output, not {len(program.outputs)}: use --json")
     graph = program_graph(program)
@@ -184,7 +187,7 @@ class _Report:
         counted = [results.cycles for results in self.results if results.cycles is not None]
         if counted:
             return counted
-        return [predict_cycles(self.program.commands, self.program.config)] * len(self.results)
+        return [program_cycles(self.program)] * len(self.results)
 
     @property
     def cycles_of(self) -> str:

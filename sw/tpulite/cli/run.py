@@ -33,7 +33,7 @@ from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.run_report import RunReport
 from tpulite.cli.steps_report import StepsReport
 from tpulite.cli.views import Views, view_options
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.report.profile import profile_model
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
@@ -114,7 +114,7 @@ def run(  # noqa: PLR0913 - options of the command
         idle = {"--labels": labels, "--pixels": pixels, "--reset": reset or None}
         idle |= {"--host-ms": host_ms, "--steps": steps_path}
         refuse_networks_options(file, reading, choices, idle)
-        chosen = RunChoices(source, limit, seed, device, mhz)
+        chosen = RunChoices(source, limit, seed, device, mhz, choices.beside)
         run_program(file, chosen, views, output, (json_path, csv_path))
         return
     model = reading.model(file, choices)
@@ -226,7 +226,7 @@ def _watch(runner: Runner, progress: Progress) -> None:
     def tell(cycles: int) -> None:
         nonlocal task
         if task is None:
-            longest = (predict_cycles(x.commands, x.config) for x in runner.model.programs)
+            longest = (program_cycles(x) for x in runner.model.programs)
             task = progress.add_task("cycles", total=max(longest))
         progress.update(task, completed=cycles)
 

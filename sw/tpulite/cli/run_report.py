@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tpulite.cli.common import say
 from tpulite.counted import counted
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
 from tpulite.report.bounds import limit_cycles
@@ -85,7 +85,7 @@ class RunReport:
         """Cycles of each run: the device's own, else those of the cycle model."""
         if self.results.cycles is not None:
             return self.results.cycles
-        each = [predict_cycles(x.commands, x.config) for x in self.model.programs]
+        each = [program_cycles(x) for x in self.model.programs]
         runs = len(self.results.segments)
         if self.model.options.resident:
             cold, warm = each

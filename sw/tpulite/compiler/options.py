@@ -1,6 +1,10 @@
 """What users may ask of the compiler."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tpulite.arch.memory import MemoryTiming
+from tpulite.memories import named_memory
 
 __all__ = [
     "ALLOCATORS",
@@ -87,6 +91,8 @@ class Options:
     without : tuple of str
         Passes that are left out, by their names in :data:`tpulite.compiler.passes.WITHOUT`. The
         name of a mechanism sets its option instead: ``grouping`` here is ``grouping=False``.
+    memory : str
+        The DRAM that plans are for, as :func:`tpulite.memories.named_memory` reads it.
     resident : bool
         Whether weights and records stay on chip from run to run: then there are two programs, see
         :func:`tpulite.compiler.pipeline.compile_pair`.
@@ -115,6 +121,12 @@ class Options:
     order: str = "fast"
     without: tuple[str, ...] = ()
     resident: bool = False
+    memory: str = "reference"
+
+    @cached_property
+    def timing(self) -> MemoryTiming:
+        """The DRAM that plans are for."""
+        return named_memory(self.memory)
 
     def __post_init__(self) -> None:
         passes = []
@@ -132,6 +144,7 @@ class Options:
         ):
             if value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        named_memory(self.memory)
         for name, value, least in (
             ("batch", self.batch, 1),
             ("moves", self.moves, 0),

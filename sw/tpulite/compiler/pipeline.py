@@ -25,7 +25,7 @@ from tpulite.compiler.rewrite.stack import unstack_tensors
 from tpulite.compiler.stages import place, tile, traffic
 from tpulite.compiler.state import Known, State, unpaced
 from tpulite.golden.check import check
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.graph.layers import Depthwise, LayerGraph
 from tpulite.program import Program
 
@@ -82,6 +82,23 @@ def compile_layers(
         raise ValueError("Memoized plans are for another configuration")
     tell = progress or _silent
     start = State.of(layers, config, options, known)
+    if not options.timing.is_limited:
+        return _compile(start, tell, dump)
+    # What groups cost beside such a memory is a rough estimate: it must pay.
+    program = _compile(start, tell, None)
+    usual = start.known.once("plans for the reference memory", lambda: Known(config))
+    other = State.of(layers, config, replace(options, memory=_DEFAULTS.memory), usual)
+    rival = replace(_compile(other, tell, None), memory=options.timing)
+    if _cost(rival, options) < _cost(program, options):
+        start, program = other, rival
+    return program if dump is None else replace(_compile(start, tell, dump), memory=options.timing)
+
+
+def _compile(
+    start: State, tell: Callable[[str], None], dump: Callable[[str, object], None] | None
+) -> Program:
+    """Return the better of two programs: with delay lines, if the machine has any, and without."""
+    layers, config, options = start.layers, start.machine, start.options
     program = _build(start, None, tell, dump)[0]
     if len(program.commands) > options.effort // _WORTH or not _uses_delay_lines(program):
         return program
@@ -89,7 +106,7 @@ def compile_layers(
     plain = replace(config, delay_lines=False)
     others = start.known.once("without delay lines", lambda: Known(plain))
     start = State.of(layers, plain, options, others)
-    cycles = predict_cycles(program.commands, config)
+    cycles = program_cycles(program)
     if options.optimize != "memory" and _depthwise_cycles(rewrite(start).layers, plain) >= cycles:
         return program
     other = _build(start, None, tell, None)[0]
@@ -126,7 +143,7 @@ def _depthwise_cycles(layers: LayerGraph, config: Config) -> int:
 
 def _cost(program: Program, options: Options) -> tuple[int, int]:
     """Return what is to be small of a program, in the order of importance."""
-    cycles = predict_cycles(program.commands, program.config)
+    cycles = program_cycles(program)
     return (traffic(program.commands, program.config) * (options.optimize == "memory"), cycles)
 
 
@@ -185,7 +202,7 @@ def _build(
             state = replace(state, pinned_rows=_pinned_rows(state))
         traces[count] = {}
         made[count] = run_passes(PASSES[len(REWRITES) :], state, tell, traces[count])
-        return replace(made[count].program, config=start.machine)
+        return replace(made[count].program, config=start.machine, memory=options.timing)
 
     if network.stacked:
         program, count = unstack_tensors(compile_images(1), options.batch), 1

@@ -162,12 +162,13 @@ def predict_cost(state: State) -> tuple[float, int]:
 def predict_idle(state: State) -> int:
     """Return the cycles in which the busiest engine waits; 0 if something does not fit."""
     commands = _predicted(state)
-    return 0 if isinstance(commands, int) else idle_cycles(commands, state.machine)
+    return 0 if isinstance(commands, int) else idle_cycles(commands, state)
 
 
 def cost_of(state: State, commands: tuple[Command, ...]) -> float:
     """Return what :func:`predict_cost` is of commands."""
-    cycles, moved = predict_cycles(commands, state.machine), traffic(commands, state.machine)
+    cycles = predict_cycles(commands, state.machine, state.options.timing)
+    moved = traffic(commands, state.machine)
     if state.options.optimize == "memory":
         return (moved << _SECOND) + cycles
     return cycles + moved / (1 << _SECOND)
@@ -196,9 +197,9 @@ def _predicted(state: State) -> tuple[Command, ...] | int:
     return insert_tokens(commands, config, prefetch=options.prefetch)
 
 
-def idle_cycles(commands: tuple[Command, ...], config: Config) -> int:
+def idle_cycles(commands: tuple[Command, ...], state: State) -> int:
     """Return the cycles in which the busiest engine of a program waits."""
-    timeline = predict(commands, config)
+    timeline = predict(commands, state.machine, state.options.timing)
     busy = max(timeline.engine(engine)[EngineState.BUSY] for engine in Engine)
     return timeline.cycles - busy
 

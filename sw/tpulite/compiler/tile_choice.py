@@ -77,7 +77,7 @@ def _waiting(state: State) -> list[tuple[int, int]]:
     They come in the order of the cycles in which their busiest engine waits. Layers among others
     that wait too little for tiles to replace strips are left out.
     """
-    timeline = predict(state.commands, state.machine)
+    timeline = predict(state.commands, state.machine, state.options.timing)
     count = len(state.layers.layers)
     busy, ends = [Counter() for _ in range(count)], [0] * count
     for times, owner in zip(timeline.times, state.owners, strict=False):  # END has no owner

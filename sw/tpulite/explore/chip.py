@@ -9,6 +9,7 @@ import numpy as np
 
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
+from tpulite.explore.measure import planned_for
 from tpulite.explore.point import Point
 from tpulite.explore.space import Space
 from tpulite.golden.layers import run_layers
@@ -51,6 +52,7 @@ class Counted:
 
 def count_on_chip(
     networks: Mapping[str, tuple[LayerGraph, ...]],
+    space: Space,
     points: Sequence[Point],
     options: Options,
     *,
@@ -65,6 +67,8 @@ def count_on_chip(
     ----------
     networks : mapping of str to tuple of LayerGraph
         For each network the parts that are the machine's.
+    space : Space
+        What they are points of.
     points : sequence of Point
         Points without trouble.
     options : Options
@@ -81,12 +85,12 @@ def count_on_chip(
     """
     for point in points:
         assert point.config is not None
-        memory = Space.memory(dict(point.values))
+        timing = space.memory_of(dict(point.values))
         for name, parts in networks.items():
             cycles = 0
             for layers in parts:
-                program = compile_layers(layers, point.config, options)
-                session = Session(program, device, timing=memory)
+                program = compile_layers(layers, point.config, planned_for(options, timing))
+                session = Session(program, device)
                 cycles += _run(session, layers, options.batch, seed)
             machine = {field: point.shown(field) for field in point.values}
             yield Counted(machine, name, point.counts[name].cycles, cycles)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from tpulite.arch.config import Config
@@ -12,8 +12,9 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.state import Known, unpaced
 from tpulite.golden.effects.footprint import footprint
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.graph.layers import LayerGraph
+from tpulite.memories import memory_name
 from tpulite.program import Program
 from tpulite.report.traffic import dram_traffic
 
@@ -81,10 +82,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """A network, by the name that workers know it by, on a machine with a memory.
-
-    Programs are compiled for the reference memory, as those that users have are.
-    """
+    """A network, by the name that workers know it by, on a machine with a memory."""
 
     network: str
     config: Config
@@ -104,7 +102,8 @@ def tasks_of(runs: Iterable[Run]) -> list[Task]:
     """Return tasks that have all runs; those that share the most are together."""
     alike: dict[object, list[Run]] = {}
     for run in runs:
-        alike.setdefault((run.network, unpaced(run.config), run.options), []).append(run)
+        memory = run.memory if run.memory.is_limited else None  # which plans depend on
+        alike.setdefault((run.network, unpaced(run.config), run.options, memory), []).append(run)
     return [
         tuple(each[start : start + _TOGETHER])
         for each in alike.values()
@@ -140,6 +139,11 @@ def measure(networks: Mapping[str, tuple[LayerGraph, ...]], task: Task) -> tuple
     return tuple(outcomes)
 
 
+def planned_for(options: Options, memory: MemoryTiming) -> Options:
+    """Return the options for another memory."""
+    return replace(options, memory=memory_name(memory))
+
+
 @dataclass(frozen=True)
 class _Part:
     """Layers that are the machine's, and what is known of them."""
@@ -149,12 +153,13 @@ class _Part:
 
     def count(self, run: Run) -> dict[str, int]:
         """Return the counts of a run; ValueError if the layers do not suit the machine."""
+        options = planned_for(run.options, run.memory)
         program = self.known.once(
-            ("compiled", run.config),
-            lambda: compile_layers(self.layers, run.config, run.options, known=self.known),
+            ("compiled", run.config, run.memory),
+            lambda: compile_layers(self.layers, run.config, options, known=self.known),
         )
         events = self.known.once(("events", id(program.commands)), lambda: _events(program))
-        return events | {"cycles": predict_cycles(program.commands, run.config, run.memory)}
+        return events | {"cycles": program_cycles(program)}
 
 
 def _events(program: Program) -> dict[str, int]:

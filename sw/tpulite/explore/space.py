@@ -9,17 +9,25 @@ from typing import Any
 
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
-from tpulite.arch.memory import MemoryTiming
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.configs import read_field
+from tpulite.memories import named_memory
 from tpulite.near import no_such
 
 __all__ = ["Axis", "Space", "read_axes"]
 
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
-_MEMORY = {"dram_latency": "read_latency", "dram_response": "write_response"}
-"""What may vary of the DRAM, and where a memory has it."""
+_MEMORY = {
+    "memory": "",
+    "dram_latency": "read_latency",
+    "dram_response": "write_response",
+    "dram_beat": "beat_cycles",
+    "dram_burst": "burst_cycles",
+}
+"""What may vary of the DRAM: which one, by its name, and fields of it."""
 
-_CYCLES = range(2, 10_001)
+_CYCLES = {name: range(2, 10_001) for name in ("dram_latency", "dram_response")}
+_CYCLES |= {name: range(10_001) for name in ("dram_beat", "dram_burst")}
 """Cycles that a DRAM may take: the simulated one needs two."""
 
 _LANES = ("requant_lanes", "vector_lanes")
@@ -39,7 +47,8 @@ class Axis:
     ----------
     field : str
         Of :class:`tpulite.arch.config.Config`, or ``multipliers`` or ``memories`` of
-        :class:`tpulite.arch.build.Build`, or ``dram_latency`` or ``dram_response``: the two of
+        :class:`tpulite.arch.build.Build`, or ``memory``, the name of one, or ``dram_latency``,
+        ``dram_response``, ``dram_beat`` or ``dram_burst``: those of
         :class:`tpulite.arch.memory.MemoryTiming`.
     values : tuple
         Its values.
@@ -62,6 +71,8 @@ class Space:
         What varies.
     written : Build
         How machines are written, but for what varies.
+    memory : MemoryTiming
+        The DRAM, but for what varies.
 
     Examples
     --------
@@ -73,6 +84,7 @@ class Space:
     base: Config
     axes: tuple[Axis, ...]
     written: Build = field(default_factory=Build)
+    memory: MemoryTiming = REFERENCE_MEMORY
 
     def __len__(self) -> int:
         return math.prod(len(axis.values) for axis in self.axes)
@@ -114,10 +126,11 @@ class Space:
         """Return how the machine of a point is written; ValueError if that is impossible."""
         return replace(self.written, **{name: values[name] for name in _BUILD if name in values})
 
-    @staticmethod
-    def memory(values: dict[str, Any]) -> MemoryTiming:
-        """Return the memory of a point: the reference memory, but for what varies."""
-        return MemoryTiming(**{_MEMORY[x]: value for x, value in values.items() if x in _MEMORY})
+    def memory_of(self, values: dict[str, Any]) -> MemoryTiming:
+        """Return the memory of a point: that of all, but for what varies."""
+        named = named_memory(values["memory"]) if "memory" in values else self.memory
+        varied = {_MEMORY[x]: value for x, value in values.items() if _MEMORY.get(x)}
+        return replace(named, **varied)
 
 
 def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
@@ -150,7 +163,7 @@ def _read(name: str, text: str) -> Iterator[Any]:
     if match is None:
         if not text:
             raise ValueError(f"{name} needs values between commas, or LOW..HIGH")
-        yield _checked(name, read_field(name, text))
+        yield _checked(name, text if name == "memory" else read_field(name, text))
         return
     low, high = map(int, match.groups())
     if not 0 < low <= high:
@@ -162,7 +175,9 @@ def _read(name: str, text: str) -> Iterator[Any]:
 
 def _checked(name: str, value: Any) -> Any:
     """Return a value; ValueError if it is of a memory that cannot be. Of machines Config knows."""
-    if name in _MEMORY and value not in _CYCLES:
-        ends = f"{_CYCLES.start:,} to {_CYCLES.stop - 1:,}"
+    if name == "memory":
+        named_memory(value)
+    elif name in _CYCLES and value not in (cycles := _CYCLES[name]):
+        ends = f"{cycles.start:,} to {cycles.stop - 1:,}"
         raise ValueError(f"{name} must be {ends} cycles, not {value}")
     return value

@@ -93,7 +93,7 @@ class Study:
             config, build = self.space.config(values), self.space.build(values)
         except ValueError as error:
             return Point(values, None, {}, str(error), self.process), {}
-        memory = self.space.memory(values)
+        memory = self.space.memory_of(values)
         runs = [Run(name, config, self.options, memory) for name in self.networks]
         keys = {run_key(self._digests[run.network], run): run for run in runs}
         return Point(values, config, {}, process=self.process, build=build), keys

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.language.sampling import Sampling
 from tpulite.language.weights import read_llama
 from tpulite.needs import require_package
@@ -44,7 +44,7 @@ class LanguageModel:
     def cycles(self) -> int:
         """Cycles of a token by the cycle model."""
         programs = self.network.programs
-        return sum(predict_cycles(program.commands, program.config) for program in programs)
+        return sum(program_cycles(program) for program in programs)
 
     @property
     def weight_bytes(self) -> int:

@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from tpulite.arch.memory import Window
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.program import Program
 from tpulite.report.buffer import buffer_use
 from tpulite.report.traffic import dram_traffic
@@ -103,7 +103,7 @@ def report_programs(programs: Sequence[Program], *, cycles: bool) -> Compilation
         touched_rows=max(use.touched for use in uses),
         live_rows=max(use.live for use in uses),
         ub_rows=config.ub_rows,
-        cycles=sum(predict_cycles(x.commands, config) for x in programs) if cycles else None,
+        cycles=sum(map(program_cycles, programs)) if cycles else None,
     )
 
 

@@ -8,7 +8,9 @@ from rich.jupyter import JupyterMixin
 from rich.table import Table
 
 from tpulite.arch.config import Config
+from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.arch.memory import Window
+from tpulite.memories import memory_name
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
 from tpulite.report.activity import Activity, engine_activity
@@ -131,6 +133,12 @@ class Profile(JupyterMixin):
     runs: tuple[TracedRun, ...]
 
     @property
+    def counted_by(self) -> str:
+        """Whose cycles they are, and beside which memory, if it is not the reference memory."""
+        memories = {run.program.memory for run in self.runs} - {REFERENCE_MEMORY}
+        return ", ".join([self.device, *map(memory_name, memories)])
+
+    @property
     def cycles(self) -> int:
         """Cycles of a run."""
         return sum(layer.cycles for layer in self.layers)
@@ -173,6 +181,7 @@ class Profile(JupyterMixin):
         return {
             "network": self.network,
             "device": self.device,
+            "memory": [memory_name(run.program.memory) for run in self.runs],
             "config": asdict(self.config),
             "batch": self.batch,
             "cycles": self.cycles,

@@ -33,7 +33,7 @@ def profile_table(profile: "Profile") -> Table:
     machine = [layer for layer in profile.layers if layer.where == "machine"]
     hides = any(not layer.cycles and layer.n for layer in machine)
     table = Table(
-        title=escape(f"{profile.network}: cycles ({profile.device})"),
+        title=escape(f"{profile.network}: cycles ({profile.counted_by})"),
         caption="hidden: runs in parallel with other layers; DRAM: bytes moved" if hides else None,
         show_footer=True,
         box=box.SIMPLE_HEAD,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from tpulite.arch.isa import Engine
-from tpulite.golden.timing import predict
+from tpulite.golden.timing import program_timeline
 from tpulite.program import Program
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
@@ -53,7 +53,7 @@ class TracedRun:
     @classmethod
     def predicted(cls, program: Program) -> Self:
         """Return what the cycle model says."""
-        timeline = predict(program.commands, program.config)
+        timeline = program_timeline(program)
         return cls(program, timeline.traces(), timeline.cycles)
 
 

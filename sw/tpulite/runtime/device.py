@@ -153,6 +153,8 @@ def _maker(kind: str) -> Callable[..., Device]:
 def open_device(name: str, config: Config, **options: object) -> Device:
     """Create a device by name: ``golden``, or ``NAME:ADDRESS``, which passes on an ``address``.
 
+    A device that does not simulate DRAM gets no ``timing``.
+
     Raises
     ------
     ValueError
@@ -161,6 +163,9 @@ def open_device(name: str, config: Config, **options: object) -> Device:
     require_device(name)
     kind, _, address = name.partition(":")
     create = _maker(kind)
-    if address and "address" not in signature(create).parameters:
+    takes = signature(create).parameters
+    if "timing" not in takes:
+        options.pop("timing", None)
+    if address and "address" not in takes:
         raise ValueError(f"Device {kind!r} takes no address, as in {name!r}")
     return create(config, **options | ({"address": address} if address else {}))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.golden.timing.predict import predict_cycles
+from tpulite.golden.timing.predict import program_cycles
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.states import States
@@ -52,5 +52,5 @@ def draw_example(model: Model) -> Example | None:
     ends = {spec.name for program in model.programs for spec in (*program.inputs, *program.outputs)}
     inner = ends & model.graph.tensors.keys() - inputs.keys() - outputs.keys()
     borders = {name: model.value(name, found) for name in sorted(inner)}
-    cycles = tuple(predict_cycles(each.commands, each.config) for each in model.programs)
+    cycles = tuple(program_cycles(each) for each in model.programs)
     return Example(inputs, outputs, dict(state), borders, cycles)

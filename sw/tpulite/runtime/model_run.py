@@ -129,7 +129,9 @@ class Runner:
         programs = model.debug_programs() if tensors else model.programs
         self.batch = max((program.batch for program in programs), default=1)
         if isinstance(device, str):
-            device = open_device(device, model.config, dram_bytes=dram_bytes(programs))
+            device = open_device(
+                device, model.config, dram_bytes=dram_bytes(programs), timing=model.options.timing
+            )
         self._simplified = model.simplified if tensors else tuple(map(Simplified, model.layers))
         # The first program loads what stays on chip; after it, until a run fails, the second runs.
         self._resident = model.options.resident and not tensors

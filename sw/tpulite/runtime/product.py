@@ -15,7 +15,7 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.compiler.stages import traffic
 from tpulite.configs import named_config
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph, Requantization
 from tpulite.program import Program
 from tpulite.quant.exactness.scaling import make_requantization
@@ -135,14 +135,14 @@ def gemm(
     program = compile_layers(layers, machine, _DOCUMENT)
     if order == "fast":
         programs = compile_layers(layers, machine), program
-        program = min(programs, key=lambda each: predict_cycles(each.commands, machine))
+        program = min(programs, key=program_cycles)
     results = Session(program, device).run(a.reshape(m, 1, k))
     output = results.output.reshape(m, n)
     if added is not None and scales is None:
         output += added
     cycles = results.cycles
     if cycles is None:
-        cycles = predict_cycles(program.commands, machine)
+        cycles = program_cycles(program)
     return Product(output, cycles, program)
 
 

@@ -72,7 +72,7 @@ class Session:
         self.job, self.end = _place(program, base)
         if isinstance(device, str):
             megabytes = -(-self.end // _MEGABYTE)
-            options = {"dram_bytes": megabytes * _MEGABYTE} | options
+            options = {"dram_bytes": megabytes * _MEGABYTE, "timing": program.memory} | options
             device = open_device(device, program.config, **options)
         if device.config != program.config:
             raise ValueError(

@@ -7,7 +7,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.compiler.encode.repeat import repeat_program
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.options import Options
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import program_cycles
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
@@ -90,4 +90,4 @@ def _cost(program: Program, options: Options) -> float:
         moves = (c for c in program.commands if c.opcode in (Opcode.LOAD, Opcode.STORE))
         rows = sum(command["lines"] * command["rows"] for command in moves)
         return rows / program.batch
-    return predict_cycles(program.commands, program.config) / program.batch
+    return program_cycles(program) / program.batch

@@ -7,7 +7,7 @@ from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
-from tpulite.compiler.plan.layer_cost import transfer_cycles
+from tpulite.compiler.plan.layer_cost import dram_cycles, transfer_cycles
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
 from tpulite.compiler.plan.pointwise import POINTWISE, PointwisePlan
 from tpulite.compiler.plan.pool_cuts import PoolPlan
@@ -62,14 +62,16 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     if isinstance(plan, DepthwiseRows):
         engines = engines._replace(mxu=plan.cycles)
         steps = 1 if plan.by_block else strips  # a block needs nothing of the one before
-    load = transfer_cycles(moved.read * batch, config)
-    store = transfer_cycles(moved.written * batch, config)
-    weights = transfer_cycles(loaded, config)
+    read, written = moved.read * batch + loaded, moved.written * batch
+    memory = table.options.timing
+    load = transfer_cycles(moved.read * batch, config, memory)
+    store = transfer_cycles(written, config, memory)
+    dram = dram_cycles(read, written, config, memory)
     rows = min(at_once, limit // _CONSTANTS)
     cycles = engines.mxu * batch + step_cycles(config) * steps
     if moved.passes:
         rows += max(config.ub_rows // _LEAST, moved.at_a_time + at_once - rows)
-        cycles = max(cycles, engines.vpu * batch, load + weights, store)
+        cycles = max(cycles, engines.vpu * batch, dram)
         if isinstance(plan, StripPlan) and plan.by_tiles:
             cycles = max(cycles, plan.cycles * batch)
         # No room for a second strip: each one is loaded while nothing is computed.
@@ -77,9 +79,8 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
         if steps == strips:  # else the first block is loaded while the layer before ends
             cycles += load if alternate else load // strips + store // (strips * PARTS)
     else:
-        cycles = max(cycles + engines.vpu * batch // PARTS, load + weights, store)
+        cycles = max(cycles + engines.vpu * batch // PARTS, dram)
     commands = table.compute(index, -(-height * batch // strips), width).commands * strips
-    read, written = moved.read * batch + loaded, moved.written * batch
     return Cost(cycles, read, written, rows, commands, tiled)
 
 

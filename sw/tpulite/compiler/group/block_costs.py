@@ -3,7 +3,7 @@
 from tpulite.compiler.geometry.planes import block_parts, plane_rows, runs_by_blocks
 from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.plan.layer_cost import transfer_cycles
+from tpulite.compiler.plan.layer_cost import dram_cycles
 
 __all__ = ["blocks_cost", "can_run_by_blocks"]
 
@@ -41,7 +41,6 @@ def blocks_cost(table: GraphTable, members: range, resident: frozenset[str]) -> 
     written = 0 if here and output not in table.layers.outputs else table.rows(output)
     cycles = max(
         sum(each.mxu for each in engines) * batch + step_cycles(config),
-        transfer_cycles(read, config),
-        transfer_cycles(written, config),
+        dram_cycles(read, written, config, table.options.timing),
     )
     return Cost(cycles, read, written, rows, batch * sum(each.commands for each in engines))

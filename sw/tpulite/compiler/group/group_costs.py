@@ -10,7 +10,7 @@ from tpulite.compiler.group.block_costs import blocks_cost
 from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.step_positions import StepPositions, middle_step
-from tpulite.compiler.plan.layer_cost import transfer_cycles
+from tpulite.compiler.plan.layer_cost import dram_cycles, transfer_cycles
 
 __all__ = ["GroupCosts"]
 
@@ -116,18 +116,18 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
         constants += table.constants[i] * steps * batch
         resident_constants += table.at_once(i)
     read, written, steps = read * batch, written * batch, steps * batch
-    load, store = transfer_cycles(read, config), transfer_cycles(written, config)
+    memory = table.options.timing
     slowest = max(
         (mxu + waits) * batch + step_cycles(config) * steps * len(members),
         (vpu + copies) * batch,
-        load + transfer_cycles(constants, config),
-        store,
+        dram_cycles(read + constants, written, config, memory),
     )
     if strips.latest:  # the pipeline is filled and drained, and waits for the largest slice
         height = table.height(members)
         slices = min(group.slices, height)
         slowest = int(_SHARED * slowest) * slices * -(-height // slices) // height
         slowest += strips.latest * min(mxu, vpu) // slices
+    load, store = (transfer_cycles(rows, config, memory) for rows in (read, written))
     cycles = slowest + load // steps + store // (steps * PARTS)
     rows = strips.rows() + resident_constants
     return Cost(cycles, read + constants, written, rows, commands * steps)

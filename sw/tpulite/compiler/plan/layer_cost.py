@@ -7,8 +7,9 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import NamedTuple
 
-from tpulite.arch.config import Config
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Drain, VectorOp
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.arch.timing import (
     drain_interval,
     row_cycles,
@@ -39,7 +40,7 @@ from tpulite.graph.layers import (
     Transpose,
 )
 
-__all__ = ["Engines", "compute_cycles", "conv_cycles", "transfer_cycles"]
+__all__ = ["Engines", "compute_cycles", "conv_cycles", "dram_cycles", "transfer_cycles"]
 
 
 class Engines(NamedTuple):
@@ -50,9 +51,20 @@ class Engines(NamedTuple):
     commands: int
 
 
-def transfer_cycles(rows: int, config: Config) -> int:
+def transfer_cycles(rows: int, config: Config, memory: MemoryTiming = REFERENCE_MEMORY) -> int:
     """Return the cycles in which LOAD or STORE moves rows of the unified buffer."""
-    return rows * row_cycles(config)
+    cycles = rows * row_cycles(config)
+    if not memory.is_limited:
+        return cycles
+    bursts = -(-rows * config.row_bytes // (BEAT_BYTES * config.burst_beats))
+    beats = bursts * config.burst_beats
+    return max(cycles, beats * memory.beat_cycles + bursts * memory.burst_cycles)
+
+
+def dram_cycles(read: int, written: int, config: Config, memory: MemoryTiming) -> int:
+    """Return the cycles in which LOAD and STORE, beside each other, move so many rows."""
+    load, store = (transfer_cycles(rows, config, memory) for rows in (read, written))
+    return load + store if memory.shared else max(load, store)
 
 
 def compute_cycles(

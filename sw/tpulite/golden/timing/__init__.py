@@ -1,6 +1,18 @@
 """The cycle model: when every command of a program runs, and what its engine waits for."""
 
-from tpulite.golden.timing.predict import predict, predict_cycles
+from tpulite.golden.timing.predict import (
+    predict,
+    predict_cycles,
+    program_cycles,
+    program_timeline,
+)
 from tpulite.golden.timing.timeline import CommandTimes, Timeline
 
-__all__ = ["CommandTimes", "Timeline", "predict", "predict_cycles"]
+__all__ = [
+    "CommandTimes",
+    "Timeline",
+    "predict",
+    "predict_cycles",
+    "program_cycles",
+    "program_timeline",
+]

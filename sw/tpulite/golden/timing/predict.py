@@ -15,8 +15,16 @@ from tpulite.golden.timing.matrix import Matrix
 from tpulite.golden.timing.stores import Stores
 from tpulite.golden.timing.timeline import CommandTimes, Timeline
 from tpulite.golden.timing.vectors import Vectors
+from tpulite.program import Program
 
-__all__ = ["CommandTimes", "Timeline", "predict", "predict_cycles"]
+__all__ = [
+    "CommandTimes",
+    "Timeline",
+    "predict",
+    "predict_cycles",
+    "program_cycles",
+    "program_timeline",
+]
 
 
 def predict(
@@ -59,6 +67,16 @@ def predict_cycles(
 ) -> int:
     """Predict the cycles of a program from start to interrupt: :func:`predict`, and faster."""
     return _machine(commands, config, memory).run()
+
+
+def program_cycles(program: Program) -> int:
+    """Predict the cycles of a program beside the memory that it is for."""
+    return predict_cycles(program.commands, program.config, program.memory)
+
+
+def program_timeline(program: Program) -> Timeline:
+    """Predict when every command of a program runs beside the memory that it is for."""
+    return predict(program.commands, program.config, program.memory)
 
 
 def _machine(commands: Sequence[Command], config: Config, memory: MemoryTiming) -> Clockwork:
