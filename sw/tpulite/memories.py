@@ -14,8 +14,8 @@ MEMORIES: Mapping[str, MemoryTiming] = {
     # 16-bit SDRAM at the machine's clock, as on a ULX3S: 2 bytes a cycle; a row is closed and
     # opened for each burst (tRP, tRCD and CAS latency of 2 cycles each).
     "sdram16": MemoryTiming(20, 8, beat_cycles=8, burst_cycles=6, shared=True),
-    # 32-bit SDRAM at the machine's clock, as in `make soc`.
-    "sdram32": MemoryTiming(20, 8, beat_cycles=4, burst_cycles=6, shared=True),
+    # 32-bit SDRAM behind LiteDRAM at the machine's clock, as measured in `make soc`.
+    "sdram32": MemoryTiming(20, 8, beat_cycles=4, burst_cycles=12, shared=True),
     # 16-bit DDR3-800 behind a controller of a quarter of its clock, as on FPGA boards, with a
     # machine of 100 MHz: 16 bytes a cycle.
     "ddr3": MemoryTiming(30, 10, beat_cycles=1, burst_cycles=6, shared=True),

@@ -69,8 +69,8 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     multiple=True,
     required=True,
     metavar="FIELD=VALUES",
-    help="Field of the configuration, memory, or dram_latency, _response, _beat or _burst, and its values: 8,16,32, or "
-    "powers of two in 1024..16384. May be repeated.",
+    help="Field of the configuration, memory, or dram_latency, _response, _beat or _burst, and its "
+    "values: 8,16,32, or powers of two in 1024..16384. May be repeated.",
 )
 @option(
     "--objective",

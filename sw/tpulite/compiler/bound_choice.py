@@ -39,7 +39,7 @@ def choose_bound(state: State) -> State:
     not even predicted if one of their engines hides the others. Where the user has asked for
     another order, or for less than all mechanisms, nothing is.
     """
-    options, commands = state.options, state.commands
+    options, commands, memory = state.options, state.commands, state.options.timing
     settled = options.order != "fast" or options.allocator != "online" or not options.effort
     settled |= state.pool.pins is not None or options.batch > 1 or state.stacked
     if settled or not all(getattr(options, name) for name in SWITCHES):
@@ -54,11 +54,12 @@ def choose_bound(state: State) -> State:
     plan = None if network is None else plan_own_shape(network)
     if network is None or plan is None or (large and plan.cycles > _HIDDEN * sum(work)):
         return replace(state, bound=BoundChoice(None, plan))
-    cycles = predict_cycles(commands, state.machine)
+    cycles = predict_cycles(commands, state.machine, memory)
     if plan.cycles > (_FAR if small else _OVER) * cycles:
         return replace(state, bound=BoundChoice(cycles, plan))
     program = state.known.once("bound", lambda: _bound(state, network))
-    chosen = BoundChoice(cycles, plan, predict_cycles(program.commands, state.machine))
+    bound = predict_cycles(program.commands, state.machine, memory)
+    chosen = BoundChoice(cycles, plan, bound)
     if _better(state, program, chosen):
         chosen = replace(chosen, program=program)
     return replace(state, bound=chosen)

@@ -8,8 +8,7 @@ from rich.jupyter import JupyterMixin
 from rich.table import Table
 
 from tpulite.arch.config import Config
-from tpulite.arch.memory import REFERENCE_MEMORY
-from tpulite.arch.memory import Window
+from tpulite.arch.memory import REFERENCE_MEMORY, Window
 from tpulite.memories import memory_name
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
