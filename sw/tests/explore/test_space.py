@@ -7,6 +7,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.configs import CONFIGS
 from tpulite.explore.space import Space, read_axes
+from tpulite.memories import MEMORIES
 
 _LARGE = {"array_size": 32, "requant_lanes": 32, "vector_lanes": 32}
 
@@ -41,7 +42,10 @@ def test_the_memory_is_beside_the_machine():
     values = list(space.grid())[2]
     assert space.memory_of(values) == MemoryTiming(read_latency=100)
     assert space.config(values) == Config(array_size=8)
-    assert Space.memory({}) == REFERENCE_MEMORY
+    assert space.memory_of({}) == REFERENCE_MEMORY
+    slow = Space(Config(), (), memory=MEMORIES["sdram16"])
+    assert slow.memory_of({"dram_burst": 9}) == replace(MEMORIES["sdram16"], burst_cycles=9)
+    assert slow.memory_of({"memory": "ddr3", "dram_beat": 2}).beat_cycles == 2
 
 
 def test_what_a_size_of_array_has_follows_it():
