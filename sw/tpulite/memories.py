@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import cache
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
@@ -29,6 +30,7 @@ MEMORIES: Mapping[str, MemoryTiming] = {
 """Memories, in cycles of the machine: the first is what all figures of the project refer to."""
 
 
+@cache
 def named_memory(text: str) -> MemoryTiming:
     """Return a memory by its name, perhaps with other values: ``ddr3,read_latency=60``.
 

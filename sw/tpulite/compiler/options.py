@@ -1,7 +1,6 @@
 """What users may ask of the compiler."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from tpulite.arch.memory import MemoryTiming
 from tpulite.memories import named_memory
@@ -123,7 +122,7 @@ class Options:
     resident: bool = False
     memory: str = "reference"
 
-    @cached_property
+    @property
     def timing(self) -> MemoryTiming:
         """The DRAM that plans are for."""
         return named_memory(self.memory)
