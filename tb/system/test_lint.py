@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import tpulite_rtl
-from tpulite_tb.machines import FEW_LANES, SMALL
+from tpulite_tb.machines import FEW_LANES, INT16, SMALL
 from tpulite_testing.regress import thinned
 from tpulite_verilated.library import cached_verilog
 from tpulite_verilated.toolchain import verilator_environment
 
 WAIVERS = Path(tpulite_rtl.__file__).parent / "lint.vlt"
-CONFIGS = {"small": SMALL, "few_lanes": FEW_LANES}
+CONFIGS = {"small": SMALL, "few_lanes": FEW_LANES, "int16": INT16}
 
 FAULTY = """
 module tpulite(input clk, input [7:0] a, output [3:0] o, output reg p, output reg q, output r);
@@ -44,7 +44,7 @@ def warnings(folder: Path, verilog: str, *files: Path) -> set[str]:
     return set(re.findall(r"^%Warning-(\w+)", done.stderr, re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", thinned(CONFIGS, "small", reason="the same sources"))
+@pytest.mark.parametrize("name", thinned(CONFIGS, "small", "int16", reason="the same sources"))
 def test_every_warning_has_a_reason(name: str, tmp_path: Path) -> None:
     assert warnings(tmp_path, cached_verilog(CONFIGS[name]), WAIVERS) == set()
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.compiler.bind import ShapeRange, compile_range
+from tpulite.export.exportable import check_exportable
 from tpulite.frontend.files import load_graph
 from tpulite.golden.check import check
 from tpulite.golden.validation import validate
@@ -75,6 +77,15 @@ def test_dense_layers_whose_double_no_record_gives_stay_with_the_library(tmp_pat
 def test_biases_of_int32_stay_with_the_library(tmp_path):
     path = _written(tmp_path, products_of_int16(1, (1,), (20, 4), bias_dtype=np.int32))
     assert "is not an int64 constant" in _reason(path, CONFIGS["16"])
+
+
+def test_firmware_and_ranges_of_shapes_are_refused(tmp_path):
+    path = _written(tmp_path, products_of_int16(0, (1, 2, 3), (20, 4)))
+    model = Model.load(path, config=CONFIGS["16"])
+    with pytest.raises(ValueError, match="firmware has no layout of int16"):
+        check_exportable(model)
+    with pytest.raises(ValueError, match="has layers of int16"):
+        compile_range(model.layers[0], ShapeRange((1, 1), (1, 9), (2, 2)), model.config)
 
 
 def test_a_machine_without_int16_says_so(tmp_path):

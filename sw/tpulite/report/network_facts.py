@@ -80,7 +80,7 @@ def next_step(graph: Graph, path: str) -> str:
     if types == {"int16"}:
         return (
             "activations are int16: convert the network with int8 activations, or take a machine "
-            "with int16 (--config 16x16,int16=1)"
+            "with int16 (--config 16x16,int16=1; for FULLY_CONNECTED --exact tflm, too)"
         )
     if types != {"float32"}:
         return ""

@@ -19,7 +19,7 @@ from tpulite.compiler.operators.operator import Operator
 from tpulite.compiler.operators.shapes import Shape, ShapeRange, interval
 from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import LayerGraph, has_int16
 
 __all__ = ["RangeProgram", "compile_range", "compile_shape"]
 
@@ -227,6 +227,8 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
     ValueError
         If a layer depends on the extents, or if the network or a shape does not suit the machine.
     """
+    if has_int16(layers):
+        raise ValueError(f"{layers.name!r} has layers of int16: they need one shape, see compile")
     return _with_others(layers, shapes, config, RangeProgram.check_range)
 
 

@@ -104,10 +104,6 @@ class Convolution(Operator):
                 f"{layer.title} must have at most {MOST_BLOCKS * config.array_size} channels, "
                 f"not {channels}"
             )
-        if layer.int16:
-            raise ValueError(
-                f"{layer.title} is of int16, which has no program for ranges of shapes"
-            )
         if layer.requantization is None and layer.input_zero_point:
             raise ValueError(
                 f"{layer.title}: raw sums of any shape need input_zero_point 0, "
