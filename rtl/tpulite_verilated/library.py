@@ -17,7 +17,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
 from tpulite_verilated.progress import show_build, show_step, tell
-from tpulite_verilated.toolchain import build_once, require_tools, verilator_environment
+from tpulite_verilated.toolchain import (
+    build_once,
+    require_own,
+    require_tools,
+    verilator_environment,
+)
 
 __all__ = [
     "HARNESS_DIR",
@@ -191,7 +196,14 @@ def _zeroed(rows: re.Match[str]) -> str:
 
 
 def load_library(path: Path) -> ctypes.CDLL:
-    """Load a library of :func:`build_library` and declare its functions."""
+    """Load a library of :func:`build_library` and declare its functions.
+
+    Raises
+    ------
+    RuntimeError
+        If another user may have written it.
+    """
+    require_own(path)
     library = ctypes.CDLL(str(path))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)

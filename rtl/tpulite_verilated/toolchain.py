@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from tpulite.cache import cache_home
 from tpulite.needs import BUILD_TOOLS
 from tpulite_verilated.progress import show_step
 
-__all__ = ["build_once", "build_root", "require_tools", "verilator_environment"]
+__all__ = ["build_once", "build_root", "require_own", "require_tools", "verilator_environment"]
 
 _COMPLETE = ".complete"
+
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 _INTERMEDIATE = (".a", ".d", ".gch", ".o")
 """Files that only the compiler needs: most of the bytes of a build."""
@@ -100,8 +103,32 @@ def build_once(kind: str, contents: list[str], build: Callable[[Path], None]) ->
             for path in folder.iterdir():
                 if path.suffix in _INTERMEDIATE:
                     path.unlink()
+                else:
+                    _close(path)
+            _close(folder)
             (folder / _COMPLETE).touch()
     return folder
+
+
+def require_own(path: Path) -> None:
+    """Check that nobody else can have written a file that is to be loaded, or its folder.
+
+    Raises
+    ------
+    RuntimeError
+        If another user owns one of them, unless it is root, or may write to it.
+    """
+    for each in (path, path.parent):
+        found = each.stat()
+        if found.st_uid not in (os.getuid(), 0) or found.st_mode & _OTHERS:
+            raise RuntimeError(
+                f"{each} may be another user's code: remove {path.parent}, and it is built again"
+            )
+
+
+def _close(path: Path) -> None:
+    """Let nobody else write."""
+    path.chmod(path.stat().st_mode & ~_OTHERS)
 
 
 @contextmanager

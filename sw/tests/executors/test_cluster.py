@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tpulite.cli.workers import Workers
 from tpulite.executors import ClusterExecutor
 from tpulite.models import CNN_DIGITS
 
@@ -129,6 +130,23 @@ def test_a_scheduler_that_is_not_there_is_told(tpulite):
     code, out, err = tpulite(*STUDY, "-", "--scheduler", "tcp://127.0.0.1:9")
     assert (code, out) == (2, "") and err.count("\n") == 1
     assert err.startswith("tpulite: no scheduler answers at tcp://127.0.0.1:9: ")
+
+
+@pytest.mark.parametrize(
+    ("address", "warns"),
+    [
+        ("tcp://10.0.0.9:8786", True),
+        ("tcp://localhost.example.org:8786", True),
+        ("tcp://[fe80::1]:8786", True),
+        ("tls://10.0.0.9:8786", False),
+        ("tcp://localhost:8786", False),
+        ("tcp://127.0.0.1:8786", False),
+        ("tcp://[::1]:8786", False),
+    ],
+)
+def test_schedulers_that_others_reach_are_warned_of(capsys, address, warns):
+    Workers(scheduler=address).executor(max, None, str)
+    assert ("has no TLS" in capsys.readouterr().err) == warns
 
 
 @pytest.mark.parametrize("address", ["nonsense://x", "tcp://host", "tcp://host:x", "host:8786"])

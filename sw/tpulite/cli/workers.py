@@ -43,7 +43,14 @@ class Workers:
         """Return what does tasks; ``identity`` is asked on workers of other machines."""
         if self.scheduler is None:
             return LocalExecutor(function, shared, self.processes)
-        return ClusterExecutor(function, shared, self.scheduler, identity)
+        cluster = ClusterExecutor(function, shared, self.scheduler, identity)
+        if cluster.open_to_others:
+            click.echo(
+                f"tpulite: {self.scheduler} has no TLS: whoever reaches it can run code on the "
+                "workers and here; use tls:// or a tunnel to localhost",
+                err=True,
+            )
+        return cluster
 
     def records(self, part: str) -> Records:
         """Return where results are, by default a part of the cache."""

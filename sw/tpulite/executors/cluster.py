@@ -16,6 +16,7 @@ _AHEAD = 4
 """Tasks with the scheduler for each thread of a worker, at most; half of them at least."""
 
 _ADDRESS = re.compile(r"(tcp|tls)://(\[[^]/]+\]|[^]/:]+):\d+")
+_LOCAL = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[::1\]")
 
 _CONNECT_S, _WORKERS_S = 10, 30
 """Seconds to wait for a scheduler, and for its first worker."""
@@ -39,6 +40,12 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
         A function of a module that says what results depend on besides the tasks: it must say on
         every worker what it says here.
 
+    Attributes
+    ----------
+    open_to_others : bool
+        Whether whoever reaches the scheduler can run code on the workers, and here: another host
+        without TLS.
+
     Raises
     ------
     ValueError
@@ -53,12 +60,13 @@ class ClusterExecutor(Generic[Shared, Task, Result]):
         address: str,
         identity: Callable[[], str],
     ) -> None:
-        if not _ADDRESS.fullmatch(address):
+        if (match := _ADDRESS.fullmatch(address)) is None:
             form = "tcp://HOST:PORT or tls://HOST:PORT"
             raise ValueError(f"Scheduler must be {form}, not {address!r}")
         require_package("distributed", "cluster", "--scheduler")
         self._function, self._shared = function, shared
         self._address, self._identity = address, identity
+        self.open_to_others = match[1] == "tcp" and not _LOCAL.fullmatch(match[2])
         self._client: Any = None
         self._held: Any = None
 
