@@ -28,7 +28,7 @@ from tpulite_rtl.cp.command_check import judge
 from tpulite_rtl.cp.command_fetch import FETCHED
 from tpulite_rtl.cp.dispatcher import Dispatcher
 from tpulite_rtl.lib.interfaces import FAULT
-from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.lib.layout import INDEX_BITS, built
 from tpulite_tb.commands import illegal_values, random_command, raw_word, single_bits
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
@@ -100,7 +100,10 @@ class Bench:
 
 def queued(command: Command, index: int) -> int:
     """Return the queue's payload: the fields, then the index."""
-    return int.from_bytes(command.encode(), "little") | index << COMMANDS[command.opcode].width
+    return (
+        int.from_bytes(command.encode(), "little")
+        | index << built(COMMANDS[command.opcode], CONFIG).width
+    )
 
 
 def word_of(command: Command) -> int:
