@@ -9,6 +9,7 @@ from tpulite.arch.isa import COMMANDS, ENGINE_OF, Opcode
 from tpulite_formal.harness import Harness
 from tpulite_formal.proofs import Proof
 from tpulite_rtl.cp.dispatcher import Dispatcher
+from tpulite_rtl.lib.layout import built
 
 __all__ = ["PROOFS"]
 
@@ -53,7 +54,7 @@ def _queue(
     h.prove(
         f"{name}_level", f"{name}: a command is offered while any is inside", o.valid == (held > 0)
     )
-    width = COMMANDS[opcode].width
+    width = built(COMMANDS[opcode], dut.config).width
     now, seen = h.watched(put, f"{name}_watch")
     ahead, gone = Signal(range(depth + 1), name=f"{name}_ahead"), Signal(name=f"{name}_gone")
     word = Signal(len(Value.cast(o.payload)), name=f"{name}_word")

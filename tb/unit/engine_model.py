@@ -5,10 +5,12 @@ import random
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
+from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, ENGINE_OF, Command, Engine, Opcode
 from tpulite.arch.memory import ADDRESS_BITS
 from tpulite.arch.registers import EngineState, Fault, RunState
 from tpulite_rtl.lib.interfaces import FAULT
+from tpulite_rtl.lib.layout import built
 
 __all__ = ["EngineModel"]
 
@@ -46,7 +48,7 @@ class EngineModel:
         self.fault_address = 0
         self.received: dict[int, Command] = {}
         self.log = log
-        self._layout = COMMANDS[_OPCODE_OF[engine]]
+        self._layout = built(COMMANDS[_OPCODE_OF[engine]], Config())
         self._dut = dut
         self._quiet_in = 0
         self._forget()
@@ -76,7 +78,7 @@ class EngineModel:
             index = word >> self._layout.width
             fields = self._layout.unpack(word % (1 << self._layout.width))
             opcode = fields.pop("opcode")
-            self.received[index] = Command(Opcode(opcode), fields)
+            self.received[index] = Command.make(Opcode(opcode), **fields)
             self.port("index").value = index
             self.port("state").value = EngineState.TOKEN
             if not await self._hand_over("take", fields["wait"]):
