@@ -12,6 +12,7 @@ from pathlib import Path
 
 from study_pictures import draw_all
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.cache import cache_home
 from tpulite.compiler.options import Options
 from tpulite.executors import LocalExecutor
@@ -154,7 +155,7 @@ def tables(parts: Sequence[Sequence[Point]]) -> list[str]:
 
 
 def _near(point: Point) -> bool:
-    return Space.memory(dict(point.values)) == Space.memory({})
+    return Space(DEFAULT, ()).memory_of(dict(point.values)) == REFERENCE_MEMORY
 
 
 def _energy(point: Point, name: str) -> tuple[float, float, float, float]:

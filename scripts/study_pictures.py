@@ -10,6 +10,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from tpulite.arch.config import Config
+from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.explore.energy import energy
 from tpulite.explore.point import Point, pareto
 from tpulite.explore.space import Space
@@ -63,7 +64,9 @@ def draw_all(folder: Path, parts: Parts, fields: Sequence[str]) -> None:
 
 def near(point: Point) -> bool:
     """Tell whether a point runs everything with the reference memory."""
-    return not point.trouble and Space.memory(dict(point.values)) == Space.memory({})
+    return (
+        not point.trouble and Space(DEFAULT, ()).memory_of(dict(point.values)) == REFERENCE_MEMORY
+    )
 
 
 def axes_of(count: int, columns: int, *, sharey: bool = False) -> tuple[Figure, list[Axes]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, Engine, Opcode
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.arch.registers import EngineState
 from tpulite.compiler.document_groups import document_groups
 from tpulite.compiler.encode.assemble import assemble as assemble_program
@@ -162,7 +163,9 @@ def predict_cost(state: State) -> tuple[float, int]:
 def predict_idle(state: State) -> int:
     """Return the cycles in which the busiest engine waits; 0 if something does not fit."""
     commands = _predicted(state)
-    return 0 if isinstance(commands, int) else idle_cycles(commands, state)
+    if isinstance(commands, int):
+        return 0
+    return idle_cycles(commands, state.machine, state.options.timing)
 
 
 def cost_of(state: State, commands: tuple[Command, ...]) -> float:
@@ -197,9 +200,11 @@ def _predicted(state: State) -> tuple[Command, ...] | int:
     return insert_tokens(commands, config, prefetch=options.prefetch)
 
 
-def idle_cycles(commands: tuple[Command, ...], state: State) -> int:
+def idle_cycles(
+    commands: tuple[Command, ...], config: Config, memory: MemoryTiming = REFERENCE_MEMORY
+) -> int:
     """Return the cycles in which the busiest engine of a program waits."""
-    timeline = predict(commands, state.machine, state.options.timing)
+    timeline = predict(commands, config, memory)
     busy = max(timeline.engine(engine)[EngineState.BUSY] for engine in Engine)
     return timeline.cycles - busy
 

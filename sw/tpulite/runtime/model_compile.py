@@ -98,7 +98,7 @@ def _efforts(
     parts: Sequence[LayerGraph], programs: Sequence[Program], effort: int
 ) -> Sequence[int]:
     """Return the share of each part in the effort; none where it would find nothing."""
-    idle = [idle_cycles(program.commands, program.config) for program in programs]
+    idle = [idle_cycles(x.commands, x.config, x.memory) for x in programs]
     layers = [len(part.layers) for part in parts]
     whole = sum(idle) * sum(layers) or 1
     shares = [effort * x * n // whole for x, n in zip(idle, layers, strict=True)]
