@@ -50,6 +50,7 @@ class GraphContext:
         self.constants: dict[str, np.ndarray] = {}
         self._origins: dict[str, str] = {}
         self._parts: dict[str, Tensor] = {}
+        self._pairs: set[str] = set()  # images of int16
 
     def tensor(self, name: str) -> Tensor:
         """Return a tensor of the graph, or a part of one."""
@@ -67,8 +68,7 @@ class GraphContext:
 
     def read(self, name: str) -> Activation:
         """Return the image of a tensor, constant or not, for a layer that reads it."""
-        _dtype(self.tensor(name))  # an int16 tensor may have been declared
-        if name not in self.activations:
+        if name not in self.activations or name in self._pairs:
             tensor = self.tensor(name)
             self.declare(name, image_shape(tensor.shape), _dtype(tensor))
             if tensor.data is not None:
@@ -83,6 +83,7 @@ class GraphContext:
     def read_int16(self, name: str) -> Activation:
         """Return the image of a tensor of int16: a pair of int8 in each row."""
         if name not in self.activations:
+            self._pairs.add(name)
             height, width, channels = image_shape(self.tensor(name).shape)
             self.declare(name, (height * width, 2, channels))
         return self.activations[name]
