@@ -46,7 +46,7 @@ class Workers:
         cluster = ClusterExecutor(function, shared, self.scheduler, identity)
         if cluster.open_to_others:
             click.echo(
-                f"tpulite: {self.scheduler} has no TLS: whoever reaches it can run code on the "
+                f"tpulite: {self.scheduler} has no TLS: access to it is enough to run code on the "
                 "workers and here; use tls:// or a tunnel to localhost",
                 err=True,
             )

@@ -96,7 +96,9 @@ def _bias(node: Node, context: GraphContext) -> np.ndarray:
     """Return the bias, int64 [1] or [channels]."""
     if len(node.inputs) < 3 or not node.inputs[2]:
         if context.exactness not in (Exactness.LITERT_REF, Exactness.TFLM):
-            raise UnsupportedError(f"the bits of {context.exactness} are not known without a bias")
+            raise UnsupportedError(
+                f"the numerics of {context.exactness} are not known without a bias"
+            )
         return np.zeros(1, np.int64)
     bias = context.tensor(node.inputs[2])
     if bias.data is None or bias.dtype != "int64":
@@ -117,7 +119,7 @@ def _requantization(
     multiplier of 16 bits and round once, half up.
     """
     if not exactness.litert:
-        raise UnsupportedError(f"the bits of {exactness} are not known for int16")
+        raise UnsupportedError(f"the numerics of {exactness} are not known for int16")
     x, weight, y = tensors
     sides = [Quantized(_scale(tensor), 0, unsigned=False) for tensor in (x, y)]
     q = weight.quantization
