@@ -144,17 +144,19 @@ Chip& get(void* chip) { return *static_cast<Chip*>(chip); }
 
 extern "C" {
 
-void* chip_new(size_t dram_bytes, int read_latency, int write_response, int beat_cycles,
-               int burst_cycles, int shared, int jitter, double stall, uint64_t seed) {
+void* chip_new(size_t dram_bytes, int read_latency, int write_response, int jitter, double stall,
+               uint64_t seed) {
   auto threshold = static_cast<uint32_t>(stall * 4294967295.0);
-  tpulite::Timing timing{read_latency, write_response, beat_cycles, burst_cycles, shared != 0,
-                         jitter,       threshold};
-  return new Chip(dram_bytes, timing, seed);
+  return new Chip(dram_bytes, {read_latency, write_response, jitter, threshold}, seed);
 }
 
 void chip_free(void* chip) {
   get(chip).top.final();
   delete static_cast<Chip*>(chip);
+}
+
+void chip_set_data_path(void* chip, int beat_cycles, int burst_cycles, int shared) {
+  get(chip).memory.set_data_path(beat_cycles, burst_cycles, shared != 0);
 }
 
 uint8_t* chip_dram(void* chip) { return get(chip).memory.bytes().data(); }

@@ -9,12 +9,15 @@
 extern "C" {
 #endif
 
-/* A chip with its DRAM, after a reset. Times of DRAM are those of tpulite.arch.memory.MemoryTiming
- * in edges, latencies at least 2; `jitter` is the largest random number of edges that is added to a
- * latency, `stall` the fraction of the cycles in which each AXI channel pauses. */
-void *chip_new(size_t dram_bytes, int read_latency, int write_response, int beat_cycles,
-               int burst_cycles, int shared, int jitter, double stall, uint64_t seed);
+/* A chip with its DRAM, after a reset. Latencies in edges, at least 2; `stall` is the fraction of
+ * the cycles in which each AXI channel pauses. */
+void *chip_new(size_t dram_bytes, int read_latency, int write_response, int jitter, double stall,
+               uint64_t seed);
 void chip_free(void *chip);
+
+/* The data path of its DRAM, which is never busy by default: edges for a beat, edges between two
+ * bursts, and whether reads and writes take turns; see tpulite.arch.memory.MemoryTiming. */
+void chip_set_data_path(void *chip, int beat_cycles, int burst_cycles, int shared);
 
 uint8_t *chip_dram(void *chip);
 

@@ -60,9 +60,10 @@ _POINTER = ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[object, list]] = {
     "chip_new": (
         _POINTER,
-        [ctypes.c_size_t, *[ctypes.c_int] * 6, ctypes.c_double, ctypes.c_uint64],
+        [ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_double, ctypes.c_uint64],
     ),
     "chip_free": (None, [_POINTER]),
+    "chip_set_data_path": (None, [_POINTER, *[ctypes.c_int] * 3]),
     "chip_dram": (ctypes.POINTER(ctypes.c_uint8), [_POINTER]),
     "chip_reset": (None, [_POINTER]),
     "chip_set_errors": (

@@ -33,10 +33,11 @@ struct Random {  // xorshift64*
 
 struct Timing {
   int read_latency, write_response;  // edges, at least 2
-  int beat_cycles, burst_cycles;     // edges of the data path for a beat, and between two bursts
-  bool shared;                       // reads and writes take turns on one data path
   int jitter;                        // largest random number of edges added to each
   uint32_t stall;                    // probability of a pause of a channel in a cycle, times 2^32
+  int beat_cycles = 0;               // edges of the data path for a beat
+  int burst_cycles = 0;              // and between two bursts
+  bool shared = false;               // reads and writes take turns on one data path
 };
 
 // `Top` is the Verilated model: a template, so that every port access is inlined.
@@ -47,6 +48,11 @@ class Memory {
       : bytes_(bytes), timing_(timing), random_(seed) {}
 
   std::vector<uint8_t>& bytes() { return bytes_; }
+
+  void set_data_path(int beat_cycles, int burst_cycles, bool shared) {
+    timing_.beat_cycles = beat_cycles, timing_.burst_cycles = burst_cycles, timing_.shared = shared;
+  }
+
   std::vector<Range> read_errors, write_errors;
   int64_t mute_after = std::numeric_limits<int64_t>::max();  // reads, and likewise writes, answered
 

@@ -3,7 +3,6 @@
 import ctypes
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import astuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +98,12 @@ class RtlDevice:
             verilog = cached_verilog(config)
         title = f"the {config.array_size}x{config.array_size} chip"
         self._library = load_library(build_library(verilog, title=title))
-        self._chip = self._library.chip_new(dram_bytes, *astuple(timing), jitter, stall, seed)
+        self._chip = self._library.chip_new(
+            dram_bytes, timing.read_latency, timing.write_response, jitter, stall, seed
+        )
+        self._library.chip_set_data_path(
+            self._chip, timing.beat_cycles, timing.burst_cycles, timing.shared
+        )
         self._dram = np.ctypeslib.as_array(self._library.chip_dram(self._chip), (dram_bytes,))
         self.set_errors(read_errors, write_errors)
         self.set_mute_after(mute_after)

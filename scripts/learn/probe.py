@@ -99,8 +99,10 @@ def run_convs(
             context.set(ready, 1)
         answers: dict[str, list[int | None]] = {name: [None] * (latency - 1) for name in reads}
         for command in commands:
-            offer: dict[int | str, int] = {"opcode": Opcode.CONV, **command.fields}
-            context.set(unit.engine.command.payload, command_layout(Opcode.CONV).const(offer))
+            layout = command_layout(Opcode.CONV, config)
+            fields: dict[int | str, int] = {"opcode": Opcode.CONV, **command.fields}
+            offer = {name: value for name, value in fields.items() if name in layout.members}
+            context.set(unit.engine.command.payload, layout.const(offer))
             context.set(unit.engine.command.valid, 1)
             cycles: list[Cycle] = []
             ends = None

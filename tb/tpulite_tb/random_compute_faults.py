@@ -52,7 +52,10 @@ def draw_conv_out_of_buffer(state: State) -> BadCommands | None:
     low = max(0, -((rest - limit) // times))
     if low >= values:
         return None
-    command = command.replace(**{name: rng.choice([low, rng.randrange(low, values)])})
+    value = rng.choice([low, rng.randrange(low, values)])
+    if name == "acc_row" and c["int16"]:  # an odd one is illegal at once
+        value = min(value + value % 2, values - 2)
+    command = command.replace(**{name: value})
     return BadCommands([Drawn(command)], times * command[name] + rest, name)
 
 

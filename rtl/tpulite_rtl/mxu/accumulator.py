@@ -177,6 +177,7 @@ class Accumulator(wiring.Component):
                     starts.eq(at_start),
                     upper_row.eq(out_row),
                     control.int16.eq(leaves),
+                    control.again.eq(0),
                     again.signal.eq(command.signal),
                     again.done.eq(at_end & last_tile),
                     again.row.eq(out_row),
