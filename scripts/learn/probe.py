@@ -100,8 +100,8 @@ def run_convs(
         answers: dict[str, list[int | None]] = {name: [None] * (latency - 1) for name in reads}
         for command in commands:
             layout = command_layout(Opcode.CONV, config)
-            fields: dict[int | str, int] = {"opcode": Opcode.CONV, **command.fields}
-            offer = {name: value for name, value in fields.items() if name in layout.members}
+            fields = {"opcode": Opcode.CONV, **command.fields}
+            offer: dict[int | str, int] = {x: fields[x] for x in fields if x in layout.members}
             context.set(unit.engine.command.payload, layout.const(offer))
             context.set(unit.engine.command.valid, 1)
             cycles: list[Cycle] = []
