@@ -42,7 +42,7 @@ def test_more_images_go_together_until_two_larger_parts_make_none_cheaper(
     def repeat(program, count, *, prefetch):
         return program, count, prefetch
 
-    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: commands[0])
+    monkeypatch.setattr(module, "program_cycles", lambda program: program.commands[0])
     monkeypatch.setattr(module, "repeat_program", repeat)
     result: Any = compile_batch(compile_images, Options(batch=batch, prefetch=False))
     (program, count, prefetch), together = result
@@ -54,7 +54,7 @@ def test_more_images_go_together_until_two_larger_parts_make_none_cheaper(
 def test_only_cheaper_images_go_together_but_one_dearer_size_does_not_end_it(
     monkeypatch, costs, best
 ):
-    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: commands[0])
+    monkeypatch.setattr(module, "program_cycles", lambda program: program.commands[0])
     monkeypatch.setattr(module, "repeat_program", lambda program, count, *, prefetch: program)
 
     def compile_images(count):
@@ -64,7 +64,7 @@ def test_only_cheaper_images_go_together_but_one_dearer_size_does_not_end_it(
 
 
 def test_little_memory_traffic_counts_rows_that_are_moved(monkeypatch):
-    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: 0)
+    monkeypatch.setattr(module, "program_cycles", lambda program: 0)
     monkeypatch.setattr(module, "repeat_program", lambda program, count, *, prefetch: program)
     rows = {1: 10, 2: 9, 4: 40}
 
@@ -80,7 +80,7 @@ def test_little_memory_traffic_counts_rows_that_are_moved(monkeypatch):
 
 
 def test_what_does_not_fit_together_goes_one_by_one(monkeypatch):
-    monkeypatch.setattr(module, "predict_cycles", lambda commands, config: 0)
+    monkeypatch.setattr(module, "program_cycles", lambda program: 0)
     monkeypatch.setattr(module, "repeat_program", lambda program, count, *, prefetch: program)
 
     def compile_images(count):

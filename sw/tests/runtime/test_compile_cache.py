@@ -19,6 +19,7 @@ from tpulite.runtime.model import Model
 from tpulite_testing.timing import time_ratio
 
 OTHERS = {
+    "memory": "ddr3",
     "optimize": "memory",
     "batch": 2,
     "groups": "document",

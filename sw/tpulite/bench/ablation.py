@@ -13,6 +13,9 @@ from tpulite.runtime.device import Device
 
 __all__ = ["ABLATED", "MECHANISMS", "Ablation", "run_ablation"]
 
+_BASE = Options(without=("choose-bound",))
+"""A bound program is not taken without a mechanism, so it would hide what that is worth."""
+
 MECHANISMS = {
     "layer groups": "grouping",
     "rolling buffers": "rolling",
@@ -124,11 +127,11 @@ def _ablate(
 ) -> Iterator[Ablation]:
     workload = make(device.config)
     tell(name)
-    base = workload.compile(Options())
+    base = workload.compile(_BASE)
     whole = None
     for off, option in {None: None, **MECHANISMS}.items():
         tell(f"{name} without {off}" if off else name)
-        programs = workload.compile(replace(Options(), **{option: False})) if option else base
+        programs = workload.compile(replace(_BASE, **{option: False})) if option else base
         if whole is not None and programs == base:
             yield replace(whole, off=off, same=True)
             continue
