@@ -104,7 +104,10 @@ def test_ablation_turns_off_one_mechanism_at_a_time():
         if result.same:
             assert result == replace(whole, off=result.off, same=True)
         (program,) = find_workload(result.workload)(Config()).compile(
-            replace(Options(), **({MECHANISMS[result.off]: False} if result.off else {}))
+            replace(
+                Options(without=("choose-bound",)),
+                **({MECHANISMS[result.off]: False} if result.off else {}),
+            )
         )
         assert result.commands == len(program.commands)
         assert result.cycles == predict_cycles(program.commands, Config())
