@@ -196,15 +196,13 @@ def test_products_wrap_at_int32():
     assert product.tolist() == [[numerics.wrap32(int(x)) for x in row] for row in exact]
 
 
-def test_dense_is_product_then_requantization():
-    rng = np.random.default_rng(3)
-    x = rng.integers(-128, 128, (5, 40)).astype(np.int8)
-    w = rng.integers(-128, 128, (40, 7)).astype(np.int8)
-    scaling = {
-        "bias": np.arange(7),
-        "multiplier": 1 << 30,
-        "shift": -9,
-        "rounding": Rounding.SINGLE,
-    }
-    expected = ops.requantize(ops.matmul_int32(x, w, 3), **scaling)
-    assert np.array_equal(ops.dense(x, w, weight_zero_point=3, **scaling), expected)
+def test_products_are_exact_on_both_sides_of_the_limit_of_float32():
+    """The last sum of extremes that float32 holds, and odd ones of more products."""
+    for zero_point, limit in ((0, 1 << 10), (-128, 1 << 9), (127, (1 << 24) // (128 * 255))):
+        for k in (limit, limit + 1):
+            activation = np.full((1, k), -128, dtype=np.int8)
+            weight = np.full((k, 2), -128 if zero_point >= 0 else 127, dtype=np.int8)
+            weight[-1, 1] += 1 if zero_point >= 0 else -1
+            activation[0, -1] = -127
+            exact = activation.astype(np.int64) @ (weight.astype(np.int64) - zero_point)
+            assert ops.matmul_int32(activation, weight, zero_point).tolist() == exact.tolist()

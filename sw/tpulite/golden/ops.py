@@ -15,7 +15,6 @@ from tpulite.graph.requantization import Requantization, addends
 __all__ = [
     "SATURATION",
     "bytes_of_int16",
-    "dense",
     "matmul_int32",
     "reciprocals",
     "requantize",
@@ -33,6 +32,9 @@ SATURATION = 1 << 62
 
 _TFLITE_LEFT_SHIFT = 20
 
+_EXACT_FLOAT32 = 1 << 24
+"""Integers up to this magnitude are exact in float32."""
+
 _ONE_THREAD = 1 << 18
 """Multiplications up to which OpenBLAS stays on one thread."""
 
@@ -41,7 +43,7 @@ _WORTH_A_CALL = 4
 
 
 def matmul_int32(
-    activation: ArrayLike, weight: ArrayLike, weight_zero_point: int = 0
+    activation: NDArray[np.int8], weight: NDArray[np.int8], weight_zero_point: int = 0
 ) -> NDArray[np.int32]:
     """Multiply int8 matrices as the array does, with int32 accumulators that wrap.
 
@@ -54,11 +56,14 @@ def matmul_int32(
     weight_zero_point : int
         Subtracted from every weight.
     """
-    # Every product and sum is below 2**53, so float64 is exact, and BLAS is much faster than the
-    # integer loops of numpy.
-    centered = np.asarray(weight, dtype=np.float64) - weight_zero_point
-    vectors = np.asarray(activation, dtype=np.float64)
-    product = np.empty((len(vectors), centered.shape[1]))
+    # BLAS is much faster than the integer loops of numpy, and exact: every product and sum is below
+    # 2**53, if there are few products even below 2**24.
+    largest = 128 * (128 + abs(weight_zero_point))
+    few = len(weight) * largest <= _EXACT_FLOAT32
+    real = np.float32 if few else np.float64
+    centered = np.asarray(weight, dtype=real) - real(weight_zero_point)
+    vectors = np.asarray(activation, dtype=real)
+    product = np.empty((len(vectors), centered.shape[1]), dtype=real)
     # The threads of BLAS wait for each other by spinning. On a busy machine that costs much more
     # than a product of the size of a command, so those are cut into blocks for a single thread.
     step = _ONE_THREAD // max(1, centered.size)
@@ -67,7 +72,7 @@ def matmul_int32(
     for first in range(0, len(vectors), step):
         block = slice(first, first + step)
         np.matmul(vectors[block], centered, out=product[block])
-    return product.astype(np.int64).astype(np.int32)
+    return product.astype(np.int32 if few else np.int64).astype(np.int32, copy=False)
 
 
 def scale_accumulators(
@@ -173,16 +178,6 @@ def requantize_int16(sums: ArrayLike, record: Requantization | None) -> NDArray[
     assert record is not None and record.bits == 16
     names = ("bias", "multiplier", "shift", "rounding", "zero_point", "low", "high")
     return rescale(sums, **{name: getattr(record, name) for name in names}).astype(np.int16)
-
-
-def dense(
-    x: ArrayLike, w: ArrayLike, *, weight_zero_point: int = 0, **scaling: ArrayLike
-) -> NDArray[np.int8]:
-    """Run a dense layer: ``x`` [M, K] times ``w`` [K, N], then :func:`requantize` ``scaling``.
-
-    The zero point of the input belongs into the bias, as in the hardware.
-    """
-    return requantize(matmul_int32(x, w, weight_zero_point), **scaling)
 
 
 def scale_operand(

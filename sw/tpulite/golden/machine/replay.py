@@ -24,12 +24,6 @@ __all__ = ["MOST_BYTES", "Recorder", "Replay"]
 MOST_BYTES = 1 << 26
 """Indices of rows that programs may keep; those of large feature maps are more."""
 
-_EXACT = 1 << 24
-"""Integers up to this magnitude are exact in float32."""
-
-_MOST_DEPTH = _EXACT >> 14
-"""Products of two int8 whose sum is exact in float32 in any order."""
-
 
 @dataclass(frozen=True, eq=False)
 class _Step:
@@ -60,12 +54,7 @@ class _Step:
         buffer = datapath.buffer.view(np.int8)
         weights = buffer[self.first : self.first + self.depth]
         activations = buffer[self.vectors].reshape(len(self.vectors), len(weights))
-        if len(weights) <= _MOST_DEPTH:
-            product = activations.astype(np.float32) @ weights.astype(np.float32)
-            sums = product.astype(np.int32)
-        else:
-            sums = matmul_int32(activations, weights)
-        return datapath.drain(self.command, self.access, sums)
+        return datapath.drain(self.command, self.access, matmul_int32(activations, weights))
 
 
 @dataclass(frozen=True, eq=False)
