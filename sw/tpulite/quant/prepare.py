@@ -7,6 +7,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.constants import add_constant
+
 __all__ = ["prepare", "standard_opset"]
 
 _HARD_SWISH = 14
@@ -34,7 +37,7 @@ def _restore_hard_swish(graph: onnx.GraphProto) -> None:
     halves = {}
     for node in graph.node:
         if node.op_type == "HardSigmoid":
-            factors = _HARD_SIGMOID | {a.name: a.f for a in node.attribute}
+            factors = _HARD_SIGMOID | attributes_of(node)
             if np.isclose(factors["alpha"], 1 / 6) and factors["beta"] == 0.5:
                 halves[node.output[0]] = node.input[0]
     for node in graph.node:
@@ -63,11 +66,11 @@ def _simplify_products(graph: onnx.GraphProto) -> None:
 def _simple_gemm(
     graph: onnx.GraphProto, node: onnx.NodeProto, values: dict[str, np.ndarray]
 ) -> Iterator[onnx.NodeProto]:
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     weight = values[node.input[1]] * np.float32(attributes.get("alpha", 1.0))
     columns = weight.shape[0 if attributes.get("transB", 0) else 1]
     y = node.output[0]
-    inputs = [node.input[0], _add_constant(graph, f"{y}_weight", weight)]
+    inputs = [node.input[0], add_constant(graph, f"{y}_weight", weight)]
     flags = {name: attributes[name] for name in ("transA", "transB") if name in attributes}
     if len(node.input) < 3 or not node.input[2]:
         yield helper.make_node("Gemm", inputs, [y], name=node.name, **flags)
@@ -75,19 +78,13 @@ def _simple_gemm(
     bias = values[node.input[2]] * np.float32(attributes.get("beta", 1.0))
     if bias.size in (1, columns):
         bias = np.broadcast_to(bias.reshape(-1), (columns,))
-        inputs.append(_add_constant(graph, f"{y}_bias", bias))
+        inputs.append(add_constant(graph, f"{y}_bias", bias))
         yield helper.make_node("Gemm", inputs, [y], name=node.name, **flags)
         return
     product = f"{y}_product"
     yield helper.make_node("Gemm", inputs, [product], name=node.name, **flags)
-    added = _add_constant(graph, f"{y}_added", bias)
+    added = add_constant(graph, f"{y}_added", bias)
     yield helper.make_node("Add", [product, added], [y], name=f"{node.name}_add")
-
-
-def _add_constant(graph: onnx.GraphProto, name: str, value: np.ndarray) -> str:
-    value = np.ascontiguousarray(value, np.float32)
-    graph.initializer.append(numpy_helper.from_array(value, name))
-    return name
 
 
 def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from tpulite.frontend.onnx.library import open_session
+from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.mixed import floats_of
 from tpulite.quant.floats.observe import level_of
@@ -117,8 +117,8 @@ def _session(
 ) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
     """Make a function that computes tensors of a file, its outputs included."""
     model = onnx.load_model_from_string(data)
-    ends = {value.name for value in (*model.graph.output, *model.graph.input)}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ends)
+    inputs = {value.name for value in model.graph.input}
+    expose(model, (name for name in names if name not in inputs))
     session = open_session(model.SerializeToString(), level_of(model))
     outputs = [output.name for output in session.get_outputs()]
 

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.backwards import needed
+from tpulite.frontend.onnx.read.fold import value_of_shape
 from tpulite.frontend.onnx.read.tensor import static_shape
 
 __all__ = ["cut_onnx"]
@@ -119,7 +120,5 @@ def _known(node: onnx.NodeProto, values: dict[str, onnx.ValueInfoProto]) -> onnx
     shape = static_shape(values[node.input[0]])
     if shape is None:
         return node
-    attributes = {attribute.name: attribute.i for attribute in node.attribute}
-    value = np.array(shape[attributes.get("start", 0) : attributes.get("end")], np.int64)
-    tensor = numpy_helper.from_array(value)
+    tensor = numpy_helper.from_array(value_of_shape(node, shape))
     return helper.make_node("Constant", [], list(node.output), name=node.name, value=tensor)

@@ -5,7 +5,7 @@ joins to an integer kernel. The extended level has all of these decisions, and i
 depend on the CPU; the layouts of later levels do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from tpulite.needs import require_package
 
 __all__ = [
     "CONTRIBUTED",
+    "expose",
     "is_quantized",
     "library_version",
     "open_session",
@@ -101,6 +102,13 @@ def open_session(
         )
 
     return prefer_exact(opened, data) if path is None else opened(data)
+
+
+def expose(model: "onnx.ModelProto", names: Iterable[str]) -> None:
+    """Make tensors outputs of a file, too."""
+    known = {value.name for value in model.graph.output}
+    new = (onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names) if name not in known)
+    model.graph.output.extend(new)
 
 
 def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:

@@ -1,8 +1,8 @@
 """Where the axis of channels lies before an operator that only moves numbers."""
 
 import onnx
-from onnx import helper
 
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.graph import Links
 
 __all__ = ["Axes"]
@@ -53,7 +53,7 @@ class Axes:
             case "Identity":
                 return axis
             case "Transpose":
-                return self._attribute(node, "perm", range(len(shape))[::-1])[axis]
+                return int(attributes_of(node).get("perm", range(len(shape))[::-1])[axis])
             case "Slice":
                 return axis if shape[axis] == made[axis] > 0 else None
             case "Unsqueeze":
@@ -72,12 +72,7 @@ class Axes:
 
     def _axes(self, node: onnx.NodeProto, rank: int) -> list[int]:
         """Return the axes that an operator adds or takes away; none if they are not known."""
-        found = self._attribute(node, "axes", ())
+        found = attributes_of(node).get("axes", ())
         if len(node.input) > 1 and node.input[1] in self._links.constants:
             found = self._links.constants[node.input[1]].ravel().tolist()
         return [int(each) % rank for each in found]
-
-    @staticmethod
-    def _attribute(node: onnx.NodeProto, name: str, default: object) -> list[int]:
-        values = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        return list(values.get(name, default))

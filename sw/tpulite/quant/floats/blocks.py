@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 import onnx
 
-from tpulite.quant.floats.graph import MOVING, Links
+from tpulite.quant.floats.graph import MOVING, Links, is_square
 
 __all__ = ["inside_blocks"]
 
@@ -73,7 +73,7 @@ def _magnitude(root: onnx.NodeProto, links: Links) -> set[str]:
         if node is None or len(found) > _MOST:
             return set()
         found.add(node.name)
-        if _is_square(node, links):
+        if is_square(node, links):
             squares += 1
         elif node.op_type in ("Add", "Max", "Clip", *MOVING):
             todo += [x for x in node.input if x]
@@ -112,13 +112,6 @@ def _chain(name: str, links: Links, kinds: Collection[str]) -> list[onnx.NodePro
     return found
 
 
-def _is_square(node: onnx.NodeProto, links: Links) -> bool:
-    """Tell whether an operator squares a tensor."""
-    if node.op_type == "Pow":
-        return links.scalar(node.input[1]) == 2
-    return node.op_type == "Mul" and node.input[0] == node.input[1]
-
-
 def _is_root(node: onnx.NodeProto, links: Links) -> bool:
     """Tell whether an operator computes the root of a statistic."""
     if node.op_type == "Pow" and links.scalar(node.input[1]) not in _POWERS:
@@ -148,7 +141,7 @@ def _statistic(name: str, links: Links) -> list[onnx.NodeProto]:
 def _reduced(name: str, links: Links) -> Iterator[onnx.NodeProto]:
     """Yield the square that is reduced, and the difference from a mean that is squared."""
     square = links.writer.get(name)
-    if square is None or not (square.op_type == "Abs" or _is_square(square, links)):
+    if square is None or not (square.op_type == "Abs" or is_square(square, links)):
         return
     yield square
     node = links.writer.get(square.input[0])

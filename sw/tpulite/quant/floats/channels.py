@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
-from tpulite.frontend.onnx.library import open_session
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.graph import Links
-from tpulite.quant.floats.observe import Feed
+from tpulite.quant.floats.constants import add_constant, set_constant
+from tpulite.quant.floats.graph import Links, is_transposed
+from tpulite.quant.floats.observe import Feed, run_for
 from tpulite.quant.floats.ranges import Range
 
 __all__ = ["Scaled", "scale_channels"]
@@ -131,24 +132,6 @@ def _axis(node: onnx.NodeProto) -> int:
     return 1 if node.op_type == "Conv" else -1
 
 
-def _transposed(node: onnx.NodeProto) -> bool:
-    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    return bool(flags.get("transB", 0))
-
-
-def _is_product(node: onnx.NodeProto, links: Links) -> bool:
-    """Tell whether an operator multiplies with constants of its own."""
-    if node.op_type not in ("Conv", "Gemm", "MatMul") or len(node.input) < 2:
-        return False
-    weight = links.constants.get(node.input[1])
-    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    if weight is None or flags.get("transA", 0):
-        return False
-    constants = [x for x in node.input[1:] if x]
-    alone = all(len(links.readers[x]) == 1 and x in links.constants for x in constants)
-    return alone and (node.op_type == "Conv" or weight.ndim == 2)
-
-
 def _results(
     graph: onnx.GraphProto, links: Links, inside: Collection[str]
 ) -> Iterator[onnx.NodeProto]:
@@ -158,7 +141,7 @@ def _results(
         alone = node.output[0] not in links.outputs and all(x.name in inside for x in readers)
         if any(x.op_type == "ReduceMax" for x in readers):
             continue  # scores of a softmax, of which some are seldom large
-        if readers and alone and node.name not in inside and _is_product(node, links):
+        if readers and alone and node.name not in inside and links.is_product(node):
             yield node
 
 
@@ -169,7 +152,7 @@ def _sources(
     axes = Axes(model, links)
     found: dict[str, _Source] = {}
     for node in model.graph.node:
-        if not _is_product(node, links) or _groups(node) > 1:
+        if not links.is_product(node) or attributes_of(node).get("group", 1) > 1:
             continue
         name, axis = node.input[0], axes.channels(node)
         passed = {id(node)}
@@ -193,11 +176,6 @@ def _sources(
             yield name, source
 
 
-def _groups(node: onnx.NodeProto) -> int:
-    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    return int(flags.get("group", 1))
-
-
 def _observe(
     model: onnx.ModelProto,
     feeds: Sequence[Feed],
@@ -208,15 +186,10 @@ def _observe(
     wanted = {**axes, **{name: source.axis for name, source in sources.items()}}
     if not wanted:
         return {}
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    ends = {value.name for value in wide.graph.output}
-    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted if name not in ends)
-    session = open_session(wide.SerializeToString(), "ENABLE_BASIC")
     rng = np.random.default_rng(0)
     seen: dict[str, _Seen] = {}
-    for feed in feeds:
-        for name, value in zip(wanted, session.run([*wanted], dict(feed)), strict=True):
+    for values in run_for(wanted, model, feeds, "ENABLE_BASIC"):
+        for name, value in values.items():
             rows = np.moveaxis(value, wanted[name], -1).reshape(-1, value.shape[wanted[name]])
             low, high = rows.min(axis=0), rows.max(axis=0)
             each = seen.setdefault(name, _Seen(low, high))
@@ -242,7 +215,7 @@ def _scale_result(
     half = np.clip(_HEADROOM * half, half.max() * _FLOOR, half.max())
     weight = links.constants[node.input[1]].astype(np.float64)
     across = _along(weight.ndim, _channels_out(node))
-    _replace(graph, node.input[1], weight / half.reshape(across))
+    set_constant(graph, node.input[1], weight / half.reshape(across))
     if node.op_type != "MatMul":
         bias = links.constants[node.input[2]] if len(node.input) > 2 and node.input[2] else 0.0
         _bias(graph, node, (bias - middle) / half)
@@ -261,7 +234,7 @@ def _scale_result(
 
 def _channels_out(node: onnx.NodeProto) -> int:
     """Return the axis of the weights for channels of the result."""
-    return 0 if node.op_type == "Conv" or _transposed(node) else 1
+    return 0 if node.op_type == "Conv" or is_transposed(node) else 1
 
 
 def _along(rank: int, axis: int) -> list[int]:
@@ -295,7 +268,7 @@ def _matrix(node: onnx.NodeProto, weight: np.ndarray) -> np.ndarray:
     """Return weights with inputs and taps along rows, and results along columns."""
     if node.op_type == "Conv":
         return weight.reshape(weight.shape[0], -1).T
-    return weight.T if _transposed(node) else weight
+    return weight.T if is_transposed(node) else weight
 
 
 def _noise(rows: np.ndarray, weights: np.ndarray, factors: np.ndarray) -> float:
@@ -325,8 +298,8 @@ def _scale_source(
     """Divide what products read by factors, and multiply their weights."""
     for each in source.products:
         weight = links.constants[each.input[1]].astype(np.float64)
-        axis = 1 if each.op_type == "Conv" or _transposed(each) else 0
-        _replace(graph, each.input[1], weight * factors.reshape(_along(weight.ndim, axis)))
+        axis = 1 if each.op_type == "Conv" or is_transposed(each) else 0
+        set_constant(graph, each.input[1], weight * factors.reshape(_along(weight.ndim, axis)))
     shape = _along(source.rank, source.axis)
     made = _node(graph, "Mul", [name], (1 / factors).reshape(shape), f"{name}_smooth")
     for product in source.products:
@@ -343,19 +316,10 @@ def _node(
     graph: onnx.GraphProto, operator: str, inputs: list[str], constant: np.ndarray, output: str
 ) -> onnx.NodeProto:
     """Return an operator with a constant."""
-    name = f"{output}_{operator}_factor"
-    value = np.asarray(constant, np.float32)
-    graph.initializer.append(numpy_helper.from_array(value, name))
+    name = add_constant(graph, f"{output}_{operator}_factor", constant)
     return helper.make_node(operator, [*inputs, name], [output], name=f"{output}_{operator}")
 
 
-def _replace(graph: onnx.GraphProto, name: str, value: np.ndarray) -> None:
-    tensor = next(each for each in graph.initializer if each.name == name)
-    tensor.CopyFrom(numpy_helper.from_array(np.asarray(value, np.float32), name))
-
-
 def _bias(graph: onnx.GraphProto, node: onnx.NodeProto, bias: np.ndarray) -> None:
-    name = f"{node.output[0]}_equal_bias"
-    graph.initializer.append(numpy_helper.from_array(np.asarray(bias, np.float32), name))
     del node.input[2:]
-    node.input.append(name)
+    node.input.append(add_constant(graph, f"{node.output[0]}_equal_bias", bias))

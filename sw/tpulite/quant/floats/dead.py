@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.graph import Links, is_transposed
 
 __all__ = ["flush_constants", "live_channels"]
 
@@ -52,6 +52,5 @@ def live_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:
 def _channel_axis(node: onnx.NodeProto) -> int | None:
     """Return the axis of weights along which an operator has channels of its result."""
     if node.op_type == "Gemm":
-        flags = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        return 0 if flags.get("transB", 0) else 1
+        return 0 if is_transposed(node) else 1
     return {"Conv": 0, "MatMul": 1}.get(node.op_type)

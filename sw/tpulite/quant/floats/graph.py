@@ -7,7 +7,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-__all__ = ["MOVING", "PRODUCTS", "Links", "has_attention"]
+from tpulite.frontend.onnx.read.attributes import attributes_of
+
+__all__ = ["MOVING", "PRODUCTS", "Links", "has_attention", "is_square", "is_transposed"]
 
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"})
 """Operators that multiply tensors."""
@@ -38,6 +40,17 @@ class Links:
         found = self.readers.get(name, [])
         return found[0] if len(found) == 1 and name not in self.outputs else None
 
+    def is_product(self, node: onnx.NodeProto) -> bool:
+        """Tell whether an operator multiplies with weights, which it alone reads, as its bias."""
+        if node.op_type not in ("Conv", "Gemm", "MatMul") or len(node.input) < 2:
+            return False
+        weight = self.constants.get(node.input[1])
+        if weight is None or attributes_of(node).get("transA", 0):
+            return False
+        constants = [x for x in node.input[1:] if x]
+        alone = all(len(self.readers[x]) == 1 and x in self.constants for x in constants)
+        return alone and (node.op_type == "Conv" or weight.ndim == 2)
+
     def scalar(self, name: str) -> float | None:
         """Return the number of a constant of one number."""
         value = self.constants.get(name)
@@ -53,6 +66,18 @@ class Links:
                 found[id(node)] = node
                 todo += node.input
         return list(found.values())
+
+
+def is_transposed(product: onnx.NodeProto) -> bool:
+    """Tell whether weights have the channels of the result along rows."""
+    return bool(attributes_of(product).get("transB", 0))
+
+
+def is_square(node: onnx.NodeProto, links: Links) -> bool:
+    """Tell whether an operator squares a tensor."""
+    if node.op_type == "Pow":
+        return links.scalar(node.input[1]) == 2
+    return node.op_type == "Mul" and node.input[0] == node.input[1]
 
 
 def has_attention(graph: onnx.GraphProto) -> bool:

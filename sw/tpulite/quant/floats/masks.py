@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Observed
 from tpulite.quant.floats.ranges import Range, attention_range
@@ -140,10 +141,7 @@ class _Search:
                 self._graph.initializer.append(numpy_helper.from_array(value, name))
                 continue
             self.inside |= {each.name for each in self._links.before(mask)}
-            bound = f"{mask}_lowest"
-            self._graph.initializer.append(
-                numpy_helper.from_array(np.array(low, np.float32), bound)
-            )
+            bound = add_constant(self._graph, f"{mask}_lowest", low)
             place = next(i for i, x in enumerate(self._graph.node) if name in x.input)
             maximum = helper.make_node("Max", [mask, bound], [name], name=name)
             self._graph.node.insert(place, maximum)

@@ -6,18 +6,18 @@ Ranges are chosen by what the result of the normalization loses.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
-from tpulite.quant.floats.graph import Links
-from tpulite.quant.floats.ranges import Range
+from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.graph import Links, is_square
+from tpulite.quant.floats.ranges import Range, rounded
 
 __all__ = ["Norm", "Steps", "find_norms"]
 
-_LEVELS = 255
 _FRACTIONS = np.linspace(1.0, 0.02, 50)
 """Parts of the largest number that are tried as the end of a range."""
 
@@ -69,7 +69,7 @@ def _whole(node: onnx.NodeProto, links: Links) -> Norm | None:
     """Return what a LayerNormalization is."""
     if node.op_type != "LayerNormalization" or len([x for x in node.output if x]) > 1:
         return None
-    flags = _flags(node)
+    flags = attributes_of(node)
     gamma = links.constants.get(node.input[1])
     given = len(node.input) > 2 and node.input[2]
     beta = links.constants.get(node.input[2]) if given else np.zeros(1, np.float32)
@@ -89,7 +89,7 @@ def _decomposed(node: onnx.NodeProto, links: Links) -> Norm | None:
         return None
     centered = node.output[0]
     readers = links.readers.get(centered, [])
-    square = next((x for x in readers if _is_square(x, links)), None)
+    square = next((x for x in readers if is_square(x, links)), None)
     variance = None if square is None else links.only_reader(square.output[0])
     if square is None or not _is_mean(variance, square.output[0]):
         return None
@@ -131,18 +131,8 @@ def _is_mean(node: onnx.NodeProto | None, x: str) -> bool:
     """Tell whether an operator is the mean of a tensor over its last axis, which it keeps."""
     if node is None or node.op_type != "ReduceMean" or node.input[0] != x or len(node.input) > 1:
         return False
-    flags = _flags(node)
+    flags = attributes_of(node)
     return list(flags.get("axes", ())) == [-1] and flags.get("keepdims", 1) == 1
-
-
-def _is_square(node: onnx.NodeProto, links: Links) -> bool:
-    if node.op_type == "Pow":
-        return links.scalar(node.input[1]) == 2
-    return node.op_type == "Mul" and node.input[0] == node.input[1]
-
-
-def _flags(node: onnx.NodeProto) -> dict[str, Any]:
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
 
 
 def _wide(gamma: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -182,9 +172,7 @@ class Steps:
         count, named = self._divisor.size, self._names
 
         def constant(what: str, value: np.ndarray) -> str:
-            name = f"{self.norm.y}_{what}_constant"
-            graph.initializer.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
-            return name
+            return add_constant(graph, f"{self.norm.y}_{what}_constant", value)
 
         def node(operator: str, output: str, *inputs: str) -> onnx.NodeProto:
             names = [named.get(x, x) for x in inputs]
@@ -229,7 +217,7 @@ class Steps:
             key=lambda part: self._lost(rows, wanted, _part(rows, part)),
         )
         low, high = _part(rows, float(ends))
-        rows = _rounded(rows, low, high)
+        rows = rounded(rows, low, high)
         mean = (rows * self._divisor).mean(axis=1, keepdims=True)
         centered = rows - mean / self._divisor
         square = centered**2
@@ -239,7 +227,7 @@ class Steps:
         part = min(
             _FRACTIONS,
             key=lambda part: np.square(
-                _rounded(square, 0.0, float(part) * top) @ weights / exact - 1
+                rounded(square, 0.0, float(part) * top) @ weights / exact - 1
             ).sum(),
         )
         variance = exact[:, None] + self.norm.epsilon
@@ -263,7 +251,7 @@ class Steps:
 
     def _lost(self, rows: np.ndarray, wanted: np.ndarray, ends: Range) -> float:
         """Return what a range of the input costs the result."""
-        found = self.norm.apply(_rounded(rows, *ends) * self._divisor)
+        found = self.norm.apply(rounded(rows, *ends) * self._divisor)
         return float(np.square((found - wanted) * self._factor).sum())
 
 
@@ -281,19 +269,12 @@ def _spare(values: np.ndarray) -> Range:
     return min(0.0, float(values.min()) * _SPARE), max(0.0, float(values.max()) * _SPARE)
 
 
-def _rounded(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return numbers as 8 bits of a range have them."""
-    step = (high - low) / _LEVELS or 1.0
-    zero = np.round(-low / step)
-    return (np.clip(np.round(values / step) + zero, 0, _LEVELS) - zero) * step
-
-
 def _least_error(values: np.ndarray, factor: np.ndarray) -> Range:
     """Return the range of least squared error of numbers times factors."""
     part = min(
         _FRACTIONS,
         key=lambda part: np.square(
-            (_rounded(values, *_part(values, float(part))) - values) * factor
+            (rounded(values, *_part(values, float(part))) - values) * factor
         ).sum(),
     )
     return _part(values, float(part))

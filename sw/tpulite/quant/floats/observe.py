@@ -1,17 +1,17 @@
 """What tensors of a float network hold on samples."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
 
-from tpulite.frontend.onnx.library import open_session
+from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.frontend.onnx.read.model import NUMERICS
 from tpulite.quant.floats.padding import live_tokens, padding_input
 from tpulite.quant.floats.ranges import Histogram
 
-__all__ = ["Feed", "Observed", "level_of", "observe", "run_all"]
+__all__ = ["Feed", "Observed", "level_of", "observe", "run_all", "run_for"]
 
 Feed = Mapping[str, np.ndarray]
 """A sample: an array for each input."""
@@ -87,15 +87,22 @@ def observe(
 
 def run_all(model: onnx.ModelProto, feeds: Sequence[Feed]) -> Iterator[dict[str, np.ndarray]]:
     """Yield every tensor of a network for each sample."""
+    computed = [name for node in model.graph.node for name in node.output if name]
+    names = dict.fromkeys([*(value.name for value in model.graph.output), *computed])
+    for feed, values in zip(feeds, run_for(names, model, feeds, "DISABLE_ALL"), strict=True):
+        yield {**feed, **values}
+
+
+def run_for(
+    names: Iterable[str], model: onnx.ModelProto, feeds: Sequence[Feed], level: str
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield some tensors of a network, optimized as :func:`open_session` says, for each sample."""
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
-    ends = {value.name for value in wide.graph.output}
-    names = (name for node in wide.graph.node for name in node.output if name)
-    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ends)
-    session = open_session(wide.SerializeToString(), "DISABLE_ALL")
-    outputs = [output.name for output in session.get_outputs()]
+    expose(wide, names)
+    session, names = open_session(wide.SerializeToString(), level), [*names]
     for feed in feeds:
-        yield {**feed, **dict(zip(outputs, session.run(outputs, dict(feed)), strict=True))}
+        yield dict(zip(names, session.run(names, dict(feed)), strict=True))
 
 
 def level_of(model: onnx.ModelProto) -> str:

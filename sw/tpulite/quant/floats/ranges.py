@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["METHODS", "Histogram", "Method", "Range", "attention_range", "choose_range"]
+__all__ = ["METHODS", "Histogram", "Method", "Range", "attention_range", "choose_range", "rounded"]
 
 Method = Literal["mse", "minmax", "percentile", "entropy"]
 METHODS: tuple[Method, ...] = ("mse", "minmax", "percentile", "entropy")
@@ -56,6 +56,13 @@ class Histogram:
         """Return the middle of each bin."""
         width = (self.high - self.low) / self.counts.size
         return self.low + width * (np.arange(self.counts.size) + 0.5)
+
+
+def rounded(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return numbers as 8 bits of a range have them."""
+    step = (high - low) / _LEVELS or 1.0
+    zero = np.round(-low / step)
+    return (np.clip(np.round(values / step) + zero, 0, _LEVELS) - zero) * step
 
 
 def choose_range(seen: Histogram, method: Method, percentile: float = 100.0) -> Range:
@@ -156,10 +163,7 @@ def attention_range(rows: np.ndarray) -> Range:
 
 
 def _lost_attention(rows: np.ndarray, wanted: np.ndarray, low: float, high: float) -> float:
-    scale = (high - low) / _LEVELS
-    zero = np.round(-low / scale)
-    found = (np.clip(np.round(rows / scale) + zero, 0, _LEVELS) - zero) * scale
-    return float(np.square(_softmax(found) - wanted).sum())
+    return float(np.square(_softmax(rounded(rows, low, high)) - wanted).sum())
 
 
 def _softmax(rows: np.ndarray) -> np.ndarray:

@@ -12,11 +12,11 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.graph import PRODUCTS, Links
+from tpulite.quant.floats.constants import add_constant, set_constant
+from tpulite.quant.floats.graph import PRODUCTS, Links, is_transposed
 from tpulite.quant.floats.norms import Norm, Steps, find_norms
-from tpulite.quant.floats.observe import Feed
+from tpulite.quant.floats.observe import Feed, run_for
 from tpulite.quant.floats.padding import live_tokens, padding_input
 from tpulite.quant.floats.ranges import Range
 
@@ -184,15 +184,7 @@ class _Writer:
 
     def _is_product(self, node: onnx.NodeProto | None) -> bool:
         """Tell whether an operator multiplies with a matrix of its own."""
-        if node is None or node.op_type not in ("Gemm", "MatMul"):
-            return False
-        flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        constants = [x for x in node.input[1:] if x]
-        known = all(x in self._links.constants for x in constants)
-        alone = known and all(len(self._links.readers[x]) == 1 for x in constants)
-        return (
-            alone and not flags.get("transA", 0) and self._links.constants[constants[0]].ndim == 2
-        )
+        return node is not None and node.op_type != "Conv" and self._links.is_product(node)
 
     def _divisor(self, stream: _Stream) -> np.ndarray:
         """Return the divisor of a stream: roots of integers, 1 for most channels."""
@@ -278,16 +270,18 @@ class _Writer:
 
     def _matrix(self, node: onnx.NodeProto) -> np.ndarray:
         weight = self._value(node.input[1])
-        return weight.T if _transposed(node) else weight
+        return weight.T if is_transposed(node) else weight
 
     def _rows_of(self, node: onnx.NodeProto, factor: np.ndarray) -> None:
         weight = self._value(node.input[1])
-        shaped = factor[None] if _transposed(node) else factor[:, None]
+        shaped = factor[None] if is_transposed(node) else factor[:, None]
         self._set(node.input[1], weight * shaped)
 
     def _columns(self, node: onnx.NodeProto, factor: np.ndarray) -> None:
         weight = self._value(node.input[1])
-        self._set(node.input[1], weight * (factor[:, None] if _transposed(node) else factor[None]))
+        self._set(
+            node.input[1], weight * (factor[:, None] if is_transposed(node) else factor[None])
+        )
         if len(node.input) > 2 and node.input[2]:
             self._set(node.input[2], self._value(node.input[2]) * factor)
 
@@ -299,17 +293,13 @@ class _Writer:
         return numpy_helper.to_array(tensor).astype(np.float64)
 
     def _set(self, name: str, value: np.ndarray) -> None:
-        tensor = next(each for each in self._graph.initializer if each.name == name)
-        tensor.CopyFrom(numpy_helper.from_array(value.astype(np.float32), name))
+        set_constant(self._graph, name, value)
 
     def _scale_front(self, norm: Norm) -> None:
         """Divide a normalization that the CPU computes."""
         divisor = self._stream[norm.y].divisor
         for (node, index), value in zip(norm.places, (norm.gamma, norm.beta), strict=True):
-            name = f"{norm.y}_{index}_divided"
-            self._graph.initializer.append(
-                numpy_helper.from_array((value / divisor).astype(np.float32), name)
-            )
+            name = add_constant(self._graph, f"{norm.y}_{index}_divided", value / divisor)
             del node.input[index : index + 1]
             node.input.insert(index, name)
 
@@ -358,29 +348,18 @@ class _Writer:
         return [made.name]
 
     def _constant_node(self, op: str, x: str, value: np.ndarray, y: str) -> onnx.NodeProto:
-        name = f"{y}_{op}_constant"
-        self._graph.initializer.append(numpy_helper.from_array(value.astype(np.float32), name))
+        name = add_constant(self._graph, f"{y}_{op}_constant", value)
         return helper.make_node(op, [x, name], [y], name=f"{y}_{op}")
-
-
-def _transposed(node: onnx.NodeProto) -> bool:
-    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    return bool(flags.get("transB", 0))
 
 
 def _observe(
     model: onnx.ModelProto, feeds: Sequence[Feed], names: Sequence[str]
 ) -> dict[str, np.ndarray]:
     """Return rows of tensors, those of padding left out: float64 [rows, C]."""
-    wide = onnx.ModelProto()
-    wide.CopyFrom(model)
-    ends = {value.name for value in wide.graph.output}
-    wide.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in ends)
-    session = open_session(wide.SerializeToString(), "ENABLE_BASIC")
     mask, rng = padding_input(model.graph), np.random.default_rng(0)
     rows: dict[str, list[np.ndarray]] = {name: [] for name in names}
-    for feed in feeds:
-        for name, value in zip(names, session.run([*names], dict(feed)), strict=True):
+    for feed, values in zip(feeds, run_for(names, model, feeds, "ENABLE_BASIC"), strict=True):
+        for name, value in values.items():
             live = live_tokens(value, feed, mask).reshape(-1, value.shape[-1])
             chosen = rng.permutation(len(live))[:_KEPT]
             rows[name].append(live[np.sort(chosen)].astype(np.float64))

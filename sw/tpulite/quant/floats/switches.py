@@ -7,6 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Feed
 
@@ -147,10 +148,9 @@ def _restore_weights(graph: onnx.GraphProto) -> None:
 def _dequantized(node: onnx.NodeProto, links: Links) -> np.ndarray:
     """Return the numbers of a constant."""
     values, scale, *zero = (links.constants[x] for x in node.input)
-    flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     shape = [1] * values.ndim
     if scale.size > 1:
-        shape[flags.get("axis", 1)] = -1
+        shape[attributes_of(node).get("axis", 1)] = -1
     whole = values.astype(np.int32)
     if zero:
         whole = whole - zero[0].astype(np.int32).reshape(shape if zero[0].size > 1 else ())

@@ -54,7 +54,7 @@ def _exposed(graph: Graph, ends: tuple[str, ...]) -> tuple[Run, Callable[[], Non
     """Return what :func:`_runs` returns for all tensors of a graph that the library has made."""
     import onnx
 
-    from tpulite.frontend.onnx.library import open_session
+    from tpulite.frontend.onnx.library import expose, open_session
 
     assert graph.source is not None
     origins = graph.source.origins
@@ -62,9 +62,7 @@ def _exposed(graph: Graph, ends: tuple[str, ...]) -> tuple[Run, Callable[[], Non
     computed = (name for node in graph.nodes for name in node.outputs if name in origins)
     # Floats between dequantization and quantization are what the library fuses away.
     inside = [x for x in computed if np.issubdtype(graph.tensors[x].dtype, np.integer)]
-    known = {output.name for output in model.graph.output}
-    keys = dict.fromkeys(str(origins[name].key) for name in inside)
-    model.graph.output.extend(onnx.ValueInfoProto(name=key) for key in keys if key not in known)
+    expose(model, (str(origins[name].key) for name in inside))
     session = open_session(model.SerializeToString(), "ENABLE_ALL", disabled=DECIDED)
     return _runs(session, graph, tuple(dict.fromkeys((*ends, *inside))))
 

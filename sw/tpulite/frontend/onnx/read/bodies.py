@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.tensor import type_of
 from tpulite.graph.macs import macs_of_operator
 
@@ -58,8 +59,8 @@ def _graph_macs(
         inner = body_attributes(node, shapes, constants)
         inputs = [shapes.get(name) or () for name in node.input]
         output = shapes.get(node.output[0]) or () if node.output else ()
-        plain = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        total += inner.get("macs", macs_of_operator(node.op_type, inputs, output, plain))
+        attributes = attributes_of(node)
+        total += inner.get("macs", macs_of_operator(node.op_type, inputs, output, attributes))
         is_open |= "open_loop" in inner
     return total, is_open
 

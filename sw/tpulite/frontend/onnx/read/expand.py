@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.tensor import array
 
 __all__ = ["EXPANSIONS", "expand"]
@@ -102,7 +103,7 @@ def _matmul(e: _Expansion) -> None:
 
 
 def _gemm(e: _Expansion) -> None:
-    attributes = {a.name: helper.get_attribute_value(a) for a in e.node.attribute}
+    attributes = attributes_of(e.node)
     if attributes.get("alpha", 1.0) != 1.0:
         raise KeyError("alpha")
     inputs = [
@@ -119,9 +120,8 @@ def _binary(op: str) -> Callable[[_Expansion], None]:
 
 def _unary(op: str) -> Callable[[_Expansion], None]:
     def expand_unary(e: _Expansion) -> None:
-        for attribute in e.node.attribute:
-            if attribute.name == "channels_last" and attribute.i:
-                raise KeyError("channels_last")
+        if attributes_of(e.node).get("channels_last"):
+            raise KeyError("channels_last")
         e.compute(op, [e.dequantize(0, 1)], 3, drop="channels_last")
 
     return expand_unary
@@ -129,7 +129,7 @@ def _unary(op: str) -> Callable[[_Expansion], None]:
 
 def _softmax(e: _Expansion) -> None:
     """Expand softmax, which means what Softmax of version ``opset`` does."""
-    attributes = {a.name: helper.get_attribute_value(a) for a in e.node.attribute}
+    attributes = attributes_of(e.node)
     newer = {opset >= _SOFTMAX_OF_ONE_AXIS for opset in (attributes["opset"], e.opset)}
     if len(newer) > 1:
         raise KeyError("opset")
@@ -146,8 +146,8 @@ def _fused(op: str) -> Callable[[_Expansion], None]:
     """Take an operator on floats and its activation apart again."""
 
     def expand_fused(e: _Expansion) -> None:
-        attributes = {a.name: helper.get_attribute_value(a) for a in e.node.attribute}
-        activation = attributes["activation"].decode()
+        attributes = attributes_of(e.node)
+        activation = attributes["activation"]
         if activation not in _ACTIVATIONS or len(e.node.input) > _WITH_BIAS:
             raise KeyError(activation)
         y, product = e.node.output[0], f"{e.node.output[0]}/product"

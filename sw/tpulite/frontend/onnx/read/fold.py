@@ -7,6 +7,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.library import learn_shapes
 from tpulite.frontend.onnx.read.tensor import array, static_shape, type_of
 from tpulite.graph.folded_bytes import FoldedBytes
@@ -152,8 +153,13 @@ def _shape_values(node: onnx.NodeProto, shapes: dict) -> list[np.ndarray] | None
         return None
     if node.op_type == "Size":
         return [np.array(math.prod(shape), np.int64)]
-    attributes = {a.name: a.i for a in node.attribute}
-    return [np.array(shape[attributes.get("start", 0) : attributes.get("end")], np.int64)]
+    return [value_of_shape(node, shape)]
+
+
+def value_of_shape(node: onnx.NodeProto, shape: tuple[int, ...]) -> np.ndarray:
+    """Return what a Shape gives for a tensor of this shape: int64 [axes from start to end]."""
+    attributes = attributes_of(node)
+    return np.array(shape[attributes.get("start", 0) : attributes.get("end")], np.int64)
 
 
 def _evaluate(

@@ -6,6 +6,7 @@ import onnx
 
 from tpulite.frontend.file_inputs import AXES, FileInput
 from tpulite.frontend.given_shapes import GivenShapes, Open
+from tpulite.frontend.onnx.read.attributes import attributes_of
 
 __all__ = ["fix_shapes", "image_inputs"]
 
@@ -79,7 +80,7 @@ def _read_channels(model: onnx.ModelProto, name: str) -> int | None:
         elif node.op_type in _PARAMETERS:
             number, axis = _PARAMETERS[node.op_type]
             shape = shapes.get(_stored(model, node.input[number]), ())
-            groups = next((x.i for x in node.attribute if x.name == "group"), 1)
+            groups = attributes_of(node).get("group", 1)
             return shape[axis] * groups if axis < len(shape) else None
         else:
             return None

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.onnx.library import CONTRIBUTED
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.bodies import body_attributes
 from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
@@ -283,7 +284,7 @@ def _plain(model: onnx.ModelProto, opset: int, sources: Mapping[str, str]) -> On
                 "" if node.domain == "ai.onnx" else node.domain,
                 tuple(node.input),
                 tuple(node.output),
-                _attributes(node) | body_attributes(node, shapes, constants),
+                attributes_of(node) | body_attributes(node, shapes, constants),
                 sources.get(node.name, node.op_type),
             )
         )
@@ -295,21 +296,3 @@ def _plain(model: onnx.ModelProto, opset: int, sources: Mapping[str, str]) -> On
         tuple(value.name for value in model.graph.output),
         opset,
     )
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    """Return attributes as plain values; graphs are of no use to anyone here."""
-    values: dict[str, Any] = {}
-    for attribute in node.attribute:
-        value = helper.get_attribute_value(attribute)
-        if isinstance(value, bytes):
-            values[attribute.name] = value.decode("utf-8", "replace")
-        elif isinstance(value, TensorProto):
-            values[attribute.name] = array(value)
-        elif isinstance(value, int | float):
-            values[attribute.name] = value
-        elif isinstance(value, list | tuple) or hasattr(value, "__iter__"):
-            items = [item.decode() if isinstance(item, bytes) else item for item in value]
-            if all(isinstance(item, int | float | str) for item in items):
-                values[attribute.name] = tuple(items)
-    return values

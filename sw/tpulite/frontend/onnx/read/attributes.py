@@ -1,0 +1,28 @@
+"""Attributes of ONNX operators."""
+
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper
+
+from tpulite.frontend.onnx.read.tensor import array
+
+__all__ = ["attributes_of"]
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
+    """Return attributes as plain values: text decoded, sequences as tuples, graphs left out."""
+    values: dict[str, Any] = {}
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute)
+        if isinstance(value, bytes):
+            values[attribute.name] = value.decode("utf-8", "replace")
+        elif isinstance(value, TensorProto):
+            values[attribute.name] = array(value)
+        elif isinstance(value, int | float):
+            values[attribute.name] = value
+        elif isinstance(value, list | tuple) or hasattr(value, "__iter__"):
+            items = [item.decode() if isinstance(item, bytes) else item for item in value]
+            if all(isinstance(item, int | float | str) for item in items):
+                values[attribute.name] = tuple(items)
+    return values
