@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
+from tpulite.arch.isa import Opcode
 from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.export.exportable import check_exportable
 from tpulite.frontend.files import load_graph
@@ -13,11 +14,12 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
-from tpulite_testing.graphs.wide import products_of_int16
+from tpulite_testing.graphs.wide import convolutions_of_int16, products_of_int16
 
 CONFIGS = {
     "4": Config(array_size=4, ub_rows=1024, acc_rows=64, int16=True),
     "16": Config(int16=True),
+    "small": Config(array_size=4, ub_rows=256, acc_rows=32, ub_banks=4, int16=True),
 }
 SIZES = (1, 3, 16, 17, 33, 64, 130, 500)
 
@@ -47,6 +49,35 @@ def test_every_tensor_is_that_of_the_library(tmp_path, seed: int, kernels: str):
     inputs = [random_inputs(graph, 1, seed + i) for i in range(2)]
     compared = compare_model(model, open_oracle(kernels, path, graph), inputs)
     assert compared.same and compared.elements, str(compared)
+
+
+@pytest.mark.parametrize("kernels", ["litert-ref", "litert-opt", "litert-xnnpack", "tflm"])
+@pytest.mark.parametrize("seed", range(9))
+def test_convolutions_are_those_of_the_library(tmp_path, seed: int, kernels: str):
+    rng = np.random.default_rng(seed)
+    channels = rng.choice([1, 3, 4, 9, 16, 20, 33], rng.integers(2, 4)).tolist()
+    height, width = (int(extent) for extent in rng.integers(1, 25, 2))
+    path = _written(tmp_path, convolutions_of_int16(seed, (height, width), channels))
+    graph, config = load_graph(path), list(CONFIGS.values())[seed % 3]
+    model = Model.load(path, config=config, exact=kernels).compile()
+    assert not model.plan.hosts
+    for program, layers in zip(model.programs, model.layers, strict=True):
+        assert not check(program)
+        assert not validate(layers, program)
+    inputs = [random_inputs(graph, 1, seed + i) for i in range(2)]
+    compared = compare_model(model, open_oracle(kernels, path, graph), inputs)
+    assert compared.same and compared.elements, str(compared)
+
+
+def test_wide_rows_are_cut_between_pairs(tmp_path):
+    path = _written(tmp_path, convolutions_of_int16(0, (3, 150), (3, 5)))
+    graph, config = load_graph(path), CONFIGS["small"]
+    model = Model.load(path, config=config, exact="litert-ref").compile()
+    (program,) = model.programs
+    columns = {each["columns"] for each in program.commands if each.opcode == Opcode.CONV}
+    assert max(columns) < 2 * graph.tensors[graph.outputs[0]].shape[2]
+    inputs = [random_inputs(graph, 1, i) for i in range(2)]
+    assert compare_model(model, open_oracle("litert-ref", path, graph), inputs).same
 
 
 def test_dense_layers_of_small_sums_have_the_bits_of_double(tmp_path):

@@ -9,7 +9,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.slices import column_grain
+from tpulite.compiler.geometry.slices import column_grain, part_grain
 from tpulite.compiler.lower.channels import channels_can_be_cut
 from tpulite.compiler.lower.tile_groups import Tiler
 from tpulite.compiler.ops import Op, Tiling
@@ -124,7 +124,7 @@ class CutSearch:
         _, width, channels = self._layers.activations[layer.output].shape
         columns, blocks = 1, 1
         if sliceable(layer, axis=1) and self._rows_begin_at_beats():
-            columns = -(-width // column_grain(config))
+            columns = -(-width // part_grain(layer, config))
         if channels_can_be_cut(layer):
             blocks = -(-channels // config.array_size)
         pairs = product(_powers(blocks), _powers(columns))

@@ -82,7 +82,11 @@ def run_layer(layer: Layer, *images: Array) -> Array:
 
 def _conv(layer: Conv, x: Array) -> Array:
     if layer.int16:
-        sums = join_int16(x).astype(np.int64) @ layer.weight[0, 0].astype(np.int64)
+        sums = convolve(
+            join_int16(x).reshape(len(x), -1, x.shape[2]).astype(np.int64),
+            layer.weight.astype(np.int64),
+            **layer.pair_geometry,
+        )
         return split_int16(ops.requantize_int16(sums, layer.requantization))
     sums = convolve(
         x.astype(np.int64) - layer.input_zero_point,

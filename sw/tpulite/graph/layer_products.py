@@ -1,6 +1,7 @@
 """Integer layers of the systolic array: convolutions."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +31,9 @@ class Conv(Layer):
     requantization : Requantization, optional
         None: the int32 sums are the output (then ``input_zero_point`` need not be 0).
     int16 : bool
-        Whether input and output are int16, of a kernel of one pixel: [H, 2, C], the upper bytes,
-        then the lower ones with their top bits inverted.
+        Whether input and output are int16. Their columns are pairs, [H, 2 W, C]: upper bytes, then
+        lower bytes with the top bit inverted. Padding is the int16 0; dilation and padding along
+        the width count columns, two to a vector, and the stride along it is 1.
     """
 
     weight: np.ndarray
@@ -49,19 +51,45 @@ class Conv(Layer):
         how = self.requantization
         if (how is not None and how.bits == 16) != self.int16:
             raise ValueError(f"{self.title} must requantize to 16 bits if it is of int16")
-        pixel = (*self.weight.shape[:2], *self.stride) == (1, 1, 1, 1) and not any(self.padding)
-        if self.int16 and (not pixel or self.input_zero_point or self.weight_zero_point):
-            raise ValueError(f"{self.title} is of int16: it must have a kernel of one pixel")
+        if self.int16:
+            self._check_pairs()
 
     def _infer(self, *activations: Activation) -> Activation:
         (x,) = activations
         kernel = self.weight.shape
         if x.shape[2] != kernel[2]:
             raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
-        if self.int16 and x.shape[1] != 2:
+        if self.int16 and x.shape[1] % 2:
             raise ValueError(f"{self.title} needs pairs of int8, not rows of {x.shape[1]}")
         height, width = _slide(self, x.shape, kernel[:2])
         return Activation((height, width, kernel[3]), "int8" if self.requantization else "int32")
+
+    @property
+    def column_grain(self) -> int:
+        """Columns that cannot be parted."""
+        return 2 if self.int16 else 1
+
+    @property
+    def pair_geometry(self) -> dict[str, Any]:
+        """Stride, dilation and padding of a layer of int16 in vectors, not in columns."""
+        top, left, bottom, right = self.padding
+        return {
+            "stride": self.stride,
+            "dilation": (self.dilation[0], max(1, self.dilation[1] // 2)),
+            "padding": (top, left // 2, bottom, right // 2),
+        }
+
+    def _check_pairs(self) -> None:
+        taps, step = self.weight.shape[1], self.dilation[1]
+        whole = {
+            "zero points of 0": not (self.input_zero_point or self.weight_zero_point),
+            "a horizontal stride of 1": self.stride[1] == 1,
+            "an even horizontal dilation": taps == 1 or step % 2 == 0,
+            "even horizontal padding": not (self.padding[1] % 2 or self.padding[3] % 2),
+        }
+        for what, there in whole.items():
+            if not there:
+                raise ValueError(f"{self.title} is of int16: it must have {what}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Tensors of int16 as the machine has them: each vector is two of int8."""
+"""Tensors of int16 as the machine has them: each vector is two columns of int8."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,14 @@ def split_int16(values: NDArray[np.int16]) -> NDArray[np.int8]:
     return np.stack([upper, lower.view(np.int8)], axis=1)
 
 
-def join_int16(pairs: NDArray[np.int8]) -> NDArray[np.int16]:
-    """Return the vectors [..., C] of pairs [..., 2, C]; the inverse of :func:`split_int16`."""
-    upper, lower = (pairs[..., i, :].astype(np.int16) for i in (0, 1))
+def join_int16(columns: NDArray[np.int8]) -> NDArray[np.int16]:
+    """Return the vectors [vectors, C] of columns [..., C]; the inverse of :func:`split_int16`.
+
+    Examples
+    --------
+    >>> join_int16(np.array([[[0, -1], [-128, 127]]], np.int8)).tolist()
+    [[0, -1]]
+    """
+    pairs = columns.reshape(-1, 2, columns.shape[-1]).astype(np.int16)
+    upper, lower = pairs[:, 0], pairs[:, 1]
     return (upper << 8) + lower + np.int16(128)

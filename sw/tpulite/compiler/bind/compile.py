@@ -227,8 +227,6 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
     ValueError
         If a layer depends on the extents, or if the network or a shape does not suit the machine.
     """
-    if has_int16(layers):
-        raise ValueError(f"{layers.name!r} has layers of int16: they need one shape, see compile")
     return _with_others(layers, shapes, config, RangeProgram.check_range)
 
 
@@ -257,6 +255,8 @@ def _with_others(
     layers: LayerGraph, shapes: ShapeRange, config: Config, check: Callable[[RangeProgram], None]
 ) -> RangeProgram:
     """Compile a network and, if there is one, that of its substitutes; check both."""
+    if has_int16(layers):
+        raise ValueError(f"{layers.name!r} has layers of int16: they need one shape, see compile")
     layers = order_layers(layers)
     program = _compile(layers, shapes, config, averaged=False)
     check(program)

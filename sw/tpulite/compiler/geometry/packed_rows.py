@@ -45,7 +45,7 @@ def pack_rows(
         Whether packed rows may run along columns of the image. They are complete before rows, so
         nothing can be cut or stored meanwhile.
     """
-    if max(layer.dilation) > 1:
+    if max(layer.dilation) > 1 or layer.int16:
         return None
     (source, target), size = (image.shape for image in images), config.array_size
     best, tiles = None, layer.weight.shape[0] * layer.weight.shape[1] * -(-source[2] // size)

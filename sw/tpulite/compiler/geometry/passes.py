@@ -69,6 +69,8 @@ class AxisLimits:
         Most channel blocks of a pass.
     most : int
         Most outputs of any region.
+    grain : int
+        Regions begin at multiples of it.
     """
 
     taps: int = LARGEST_KERNEL
@@ -76,17 +78,20 @@ class AxisLimits:
     limited: tuple[int, int] = (_ANY, _ANY)
     blocks: int = _ANY
     most: int = _ANY
+    grain: int = 1
 
     def cut(self, outputs: range, most: int) -> list[range]:
         """Cut outputs into regions of at most ``most``, and of no more than is possible."""
-        most = min(most, self.most)
-        small = min(most, self.outputs)
-        bounds = [0, *self.limited, _ANY]
+        grain = self.grain
+        most = min(most, self.most) // grain * grain
+        small = min(most, self.outputs // grain * grain)
+        first = -(-self.limited[0] // grain) * grain
+        bounds = [0, first, max(first, self.limited[1] // grain * grain), _ANY]
         return [
             range(part.start + piece.start, part.start + piece.stop)
             for (start, stop), count in zip(pairwise(bounds), (small, most, small), strict=True)
             if (part := range(max(start, outputs.start), min(stop, outputs.stop)))
-            for piece in split(len(part), -(-len(part) // count), 1)
+            for piece in split(len(part), -(-len(part) // count), grain)
         ]
 
 

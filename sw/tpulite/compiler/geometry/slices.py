@@ -1,14 +1,23 @@
 """Which rows of which image belong to each step of a layer group: backwards from its last layer."""
 
 from collections.abc import Iterable, Mapping
+from math import lcm
 from types import MappingProxyType
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.backward import backward, backward_columns, sliceable
 from tpulite.compiler.geometry.group import Group, Step, StepRows
-from tpulite.graph.layers import LayerGraph, Softmax
+from tpulite.graph.layers import Conv, Layer, LayerGraph, Softmax
 
-__all__ = ["COLUMN_GRAIN", "column_grain", "plan_columns", "plan_steps", "repeated", "step_delays"]
+__all__ = [
+    "COLUMN_GRAIN",
+    "column_grain",
+    "part_grain",
+    "plan_columns",
+    "plan_steps",
+    "repeated",
+    "step_delays",
+]
 
 COLUMN_GRAIN = 4
 """Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
@@ -20,6 +29,12 @@ _NO_GRAINS: Mapping[str, int] = MappingProxyType({})
 def column_grain(config: Config) -> int:
     """Return the vectors of a beat: columns of an image in DRAM begin at multiples of it."""
     return max(1, BEAT_BYTES // config.row_bytes)
+
+
+def part_grain(layer: Layer, config: Config) -> int:
+    """Return the columns at multiples of which a layer can be cut: no pair is parted."""
+    pairs = layer.column_grain if isinstance(layer, Conv) else 1
+    return lcm(column_grain(config), pairs)
 
 
 def repeated(slices: Iterable[range], extent: int) -> bool:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.cut import STRIPS
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.slices import COLUMN_GRAIN, column_grain, plan_columns
+from tpulite.compiler.geometry.slices import COLUMN_GRAIN, part_grain, plan_columns
 from tpulite.compiler.lower.block_by_block import pair_by_blocks, strips_by_blocks
 from tpulite.compiler.lower.channels import cut_channels
 from tpulite.compiler.lower.context import LayerContext
@@ -109,7 +109,8 @@ class Tiler:
         again = False
         windows: tuple[Mapping[str, range], ...] = ({},)
         if group.columns > 1:
-            grain = COLUMN_GRAIN if group.slices else column_grain(self.config)
+            first = self.layers.layers[group.layers.start]
+            grain = COLUMN_GRAIN if group.slices else part_grain(first, self.config)
             windows = plan_columns(self.layers, group, grain=grain)
         if widest:
             windows = (max(windows, key=lambda window: max(map(len, window.values()), default=0)),)

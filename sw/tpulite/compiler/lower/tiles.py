@@ -108,6 +108,8 @@ class TiledLayer:
         read = any(layer.output in each.inputs for each in layers.layers)
         if not isinstance(layer, Depthwise | Pool | Conv) or pool.pins is not None:
             return None
+        if isinstance(layer, Conv) and layer.int16:
+            return None
         if any(
             not store.whole or store.packed_rows or store.column or store.block or store.specs[1:]
             for store in tensors

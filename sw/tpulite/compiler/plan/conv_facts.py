@@ -56,6 +56,8 @@ class ConvFacts:
         Rows of the buffer that the records of an n-block take, if they come with its weights.
     transposed : bool
         Whether packed rows are columns, so that y runs along the width.
+    column_grain : int
+        Commands begin at multiples of so many columns: 2 if these are pairs.
     """
 
     config: Config
@@ -67,6 +69,7 @@ class ConvFacts:
     form: RecordForm | None
     record_rows: int = 0
     transposed: bool = False
+    column_grain: int = 1
 
     @property
     def vector_rows(self) -> int:

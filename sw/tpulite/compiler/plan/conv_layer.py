@@ -50,4 +50,5 @@ def conv_facts(layer: Conv, source: Placed, target: Placed, config: Config) -> C
         ),
         form=form,
         transposed=transposed,
+        column_grain=layer.column_grain,
     )

@@ -225,7 +225,8 @@ class _Job:
         # The vectors of a command: less than N keep the array as busy as N.
         if far is not None and min(far.limited[1] - far.limited[0], size) > min(at_once, size):
             return replace(rows, taps=1, most=1), far
-        return rows, axis_limits(x, extents.out_width, pitched=False)
+        columns = axis_limits(x, extents.out_width, pitched=False)
+        return rows, replace(columns, grain=facts.column_grain)
 
     def regions(self, limits: tuple[AxisLimits, AxisLimits], most: int) -> Regions:
         """Return how rows are cut into regions of ``most`` rows, or less."""

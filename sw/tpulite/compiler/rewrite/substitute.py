@@ -93,6 +93,8 @@ def repeat_channels(layer: Conv) -> tuple[Conv, Depthwise] | None:
     times, rest = divmod(outputs, inputs)
     if times < 2 or rest or inputs == 1 or max(kernel) == 1 or layer.requantization is None:
         return None
+    if layer.int16:
+        return None
     every = np.arange(outputs)
     weight = np.full_like(layer.weight, layer.weight_zero_point)
     weight[:, :, every // times, every] = layer.weight[:, :, every // times, every]

@@ -77,11 +77,12 @@ def _taps(layer: Conv | Depthwise, x: Array):
 
 def _conv(layer: Conv, terms: Terms, x: Array) -> Array:
     weight = layer.weight.astype(np.int64) - layer.weight_zero_point
+    taps = _taps(layer, x)
     if layer.int16:
-        wide = 256 * x[:, 0] + x[:, 1] + 128
-        return _drained(terms, wide @ weight[0, 0], layer.requantization)
+        pairs = 256 * x[:, ::2] + x[:, 1::2] + 128
+        taps = slide(pairs, window=weight.shape[:2], **layer.pair_geometry)
     factors = weight.reshape(-1, *weight.shape[2:])
-    sums = sum(tap @ factor for tap, factor in zip(_taps(layer, x), factors, strict=True))
+    sums = sum(tap @ factor for tap, factor in zip(taps, factors, strict=True))
     return _drained(terms, np.asarray(sums), layer.requantization)
 
 

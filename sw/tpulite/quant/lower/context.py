@@ -81,11 +81,11 @@ class GraphContext:
         return self.declare(name, image_shape(tensor.shape), _dtype(tensor))
 
     def read_int16(self, name: str) -> Activation:
-        """Return the image of a tensor of int16: a pair of int8 in each row."""
+        """Return the image of a tensor of int16: its columns are pairs of int8."""
         if name not in self.activations:
             self._pairs.add(name)
             height, width, channels = image_shape(self.tensor(name).shape)
-            self.declare(name, (height * width, 2, channels))
+            self.declare(name, (height, 2 * width, channels))
         return self.activations[name]
 
     write_int16 = read_int16

@@ -1,14 +1,15 @@
-"""LiteRT's int16x8: products of int16 activations and int8 weights, pixel by pixel."""
+"""LiteRT's int16x8: products of int16 activations and int8 weights."""
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.layers import Conv, Requantization
+from tpulite.graph.layers import Activation, Conv, Pick, Requantization
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import (
     INT16,
@@ -46,18 +47,17 @@ def lacking_int16(graph: Graph, config: Config) -> Mapping[str, str]:
 
 
 def lower_int16(node: Node, context: GraphContext) -> None:
-    """Lower FULLY_CONNECTED, or CONV_2D of one pixel, to a product of pairs of int8.
+    """Lower FULLY_CONNECTED or CONV_2D to a convolution of pairs of int8.
 
     Raises
     ------
     UnsupportedError
-        If it is another convolution, no record gives the library's bits, or a sum may not fit 32
-        bits.
+        If no record gives the library's bits, or a sum may not fit 32 bits.
     """
     x, y, weight = (context.tensor(n) for n in (*node.inputs[:1], *node.outputs, node.inputs[1]))
     kernel = _kernel(node, x, weight)
     bias = _bias(node, context)
-    most = np.abs(kernel.astype(np.int64)).sum(axis=1) * -INT16[0] + np.abs(bias)
+    most = np.abs(kernel.astype(np.int64)).sum(axis=(0, 1, 2)) * -INT16[0] + np.abs(bias)
     channel = int(most.argmax())
     if most[channel] >= _LARGEST:
         raise UnsupportedError(
@@ -65,31 +65,72 @@ def lower_int16(node: Node, context: GraphContext) -> None:
         )
     requantization = _requantization(node, context.exactness, (x, weight, y), bias, most.max())
     context.read_int16(node.inputs[0])
-    context.write_int16(node.outputs[0])
-    context.emit(
-        Conv,
-        node.name,
-        node.inputs[:1],
-        node.outputs[0],
-        weight=np.ascontiguousarray(kernel.T)[None, None],
-        requantization=requantization,
-        int16=True,
-    )
+    wanted = context.write_int16(node.outputs[0])
+    fields = {"weight": kernel, "requantization": requantization, "int16": True}
+    if node.op == "dense":
+        context.emit(Conv, node.name, node.inputs[:1], node.outputs[0], **fields)
+    else:
+        _emit_conv(node, context, wanted, fields)
 
 
 def _kernel(node: Node, x: Tensor, weight: Tensor) -> np.ndarray:
-    """Return the weights [O, K]."""
+    """Return the weights [kh, kw, K, O]."""
     if weight.dtype != "int8":
         raise UnsupportedError(f"its weights are {weight.dtype}")
     kernel = centered(weight)
-    if node.op == "conv":
-        geometry = (*kernel.shape[1:3], *node["stride"], *node["padding"])
-        if geometry != (1, 1, 1, 1, 0, 0, 0, 0):
-            raise UnsupportedError("of int16, only kernels of one pixel and stride 1 are there")
-        kernel = kernel.reshape(len(kernel), -1)
-    if kernel.ndim != 2 or kernel.shape[1] != x.shape[-1]:
+    if kernel.ndim != (4 if node.op == "conv" else 2) or kernel.shape[-1] != x.shape[-1]:
         raise UnsupportedError(f"its weights are {list(weight.shape)}, its vectors {x.shape[-1]}")
-    return kernel
+    kernel = kernel.T if node.op == "dense" else kernel.transpose(1, 2, 3, 0)
+    return np.ascontiguousarray(kernel.reshape((1,) * (4 - kernel.ndim) + kernel.shape))
+
+
+def _emit_conv(
+    node: Node, context: GraphContext, wanted: Activation, fields: dict[str, Any]
+) -> None:
+    """Add a convolution, which has no horizontal stride.
+
+    So one vector of several is taken: before it if the kernel has one column, else behind it.
+    """
+    (down, across), (step_y, step_x) = node["stride"], node["dilation"]
+    top, left, bottom, right = node["padding"]
+    source, target = node.inputs[0], node.outputs[0]
+    one = fields["weight"].shape[1] == 1
+    reach = 2 * step_x * (fields["weight"].shape[1] - 1) + 2
+    fields |= {
+        "stride": (down, 1),
+        "dilation": (step_y, 1 if one else 2 * step_x),
+        "padding": (top, 2 * left, bottom, 2 * right),
+    }
+    if across == 1:
+        context.emit(Conv, node.name, (source,), target, **fields)
+    elif one and not (left or right):
+        some = _take(node, context, source, f"{node.name}/taken", wanted.shape[1], across)
+        context.emit(Conv, node.name, (some,), target, **fields)
+    else:
+        every = f"{node.name}/every"
+        columns = context.activations[source].shape[1] + 2 * (left + right) - reach + 2
+        context.declare(every, (wanted.shape[0], columns, wanted.shape[2]))
+        context.emit(Conv, node.name, (source,), every, **fields)
+        _take(node, context, every, target, wanted.shape[1], across)
+
+
+def _take(
+    node: Node, context: GraphContext, source: str, target: str, columns: int, stride: int
+) -> str:
+    """Add the strided slice of vectors that fills so many columns; return its name."""
+    height, _, channels = context.activations[source].shape
+    if target not in context.activations:
+        context.declare(target, (height, columns, channels))
+    context.emit(
+        Pick,
+        f"{node.name}/take",
+        (source,),
+        target,
+        rows=tuple(range(height)),
+        columns=tuple(i // 2 * 2 * stride + i % 2 for i in range(columns)),
+        channels=tuple(range(channels)),
+    )
+    return target
 
 
 def _bias(node: Node, context: GraphContext) -> np.ndarray:
