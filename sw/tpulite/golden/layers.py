@@ -1,6 +1,6 @@
 """Integer layers on numpy arrays: what a network computes, image by image."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from tpulite.graph.layers import (
 )
 from tpulite.layout.int16 import join_int16, split_int16
 
-__all__ = ["run_layer", "run_layers"]
+__all__ = ["MOVES", "run_layer", "run_layers"]
 
 Array = NDArray
 
@@ -211,7 +211,17 @@ def _reshape(layer: Reshape, x: Array) -> Array:
     return x
 
 
-_LAYERS = {
+MOVES: dict[type[Layer], Callable[..., Array]] = {
+    Pad: _pad,
+    Concat: _concat,
+    Pick: _pick,
+    DepthToSpace: _depth_to_space,
+    Transpose: _transpose,
+    Reshape: _reshape,
+}
+"""Layers that only move elements, whatever these are: functions of the layer and its images."""
+
+_LAYERS: dict[type[Layer], Callable[..., Array]] = {
     Conv: _conv,
     Depthwise: _depthwise,
     TransposedConv: _transposed_conv,
@@ -220,11 +230,6 @@ _LAYERS = {
     Affine: _affine,
     Lut: _lut,
     Softmax: _softmax,
-    Pad: _pad,
-    Concat: _concat,
-    Pick: _pick,
-    DepthToSpace: _depth_to_space,
     MatMul: _matmul,
-    Transpose: _transpose,
-    Reshape: _reshape,
+    **MOVES,
 }

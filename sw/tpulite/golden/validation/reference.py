@@ -7,24 +7,19 @@ import numpy as np
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import INT8, Rounding
 from tpulite.golden.layer_windows import slide
+from tpulite.golden.layers import MOVES
 from tpulite.golden.validation.terms import Array, Terms
 from tpulite.graph.layers import (
     Affine,
-    Concat,
     Conv,
-    DepthToSpace,
     Depthwise,
     Elementwise,
     Layer,
     LayerGraph,
     Lut,
     MatMul,
-    Pad,
-    Pick,
     Pool,
     Requantization,
-    Reshape,
-    Transpose,
     TransposedConv,
 )
 
@@ -54,9 +49,13 @@ def expected_terms(
         inputs
     )
     for layer in layers.layers:
-        if type(layer) not in _LAYERS:
+        images = [found[name] for name in layer.inputs]
+        if type(layer) in MOVES:
+            result = MOVES[type(layer)](layer, *images)
+        elif type(layer) in _LAYERS:
+            result = _LAYERS[type(layer)](layer, terms, *images)
+        else:
             raise NotImplementedError(f"{layer.title} cannot be validated")
-        result = _LAYERS[type(layer)](layer, terms, *(found[name] for name in layer.inputs))
         found[layer.output] = result.reshape(layers.activations[layer.output].shape)
     return found
 
@@ -174,30 +173,6 @@ def _matmul(layer: MatMul, terms: Terms, a: Array, b: Array) -> Array:
     return terms.requantized(product, layer.requantization)
 
 
-def _pad(layer: Pad, terms: Terms, x: Array) -> Array:
-    top, left, bottom, right = layer.padding
-    return np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=layer.value)
-
-
-def _concat(layer: Concat, terms: Terms, *xs: Array) -> Array:
-    return np.concatenate(xs, axis=layer.axis)
-
-
-def _pick(layer: Pick, terms: Terms, x: Array) -> Array:
-    picked = x[np.ix_(layer.rows, layer.columns, layer.channels)]
-    return picked.swapaxes(0, 1) if layer.transposed else picked
-
-
-def _depth_to_space(layer: DepthToSpace, terms: Terms, *xs: Array) -> Array:
-    x, (rows, columns) = np.concatenate(xs, axis=2), layer.block
-    parts = np.split(x, rows * columns, axis=2)
-    result = np.empty((x.shape[0] * rows, x.shape[1] * columns, layer.channels), np.int64)
-    for part, pixel in zip(parts, layer.order, strict=True):
-        result[pixel // columns :: rows, pixel % columns :: columns] = part[..., : layer.channels]
-    bottom, right = layer.crop
-    return result[: len(result) - bottom, : result.shape[1] - right]
-
-
 _LAYERS: dict[type[Layer], Callable[..., Array]] = {
     Conv: _conv,
     Depthwise: _depthwise,
@@ -207,10 +182,4 @@ _LAYERS: dict[type[Layer], Callable[..., Array]] = {
     Affine: _affine,
     Lut: _lut,
     MatMul: _matmul,
-    Pad: _pad,
-    Concat: _concat,
-    Pick: _pick,
-    DepthToSpace: _depth_to_space,
-    Transpose: lambda layer, terms, x: x.swapaxes(1, 2),
-    Reshape: lambda layer, terms, x: x,
 }
