@@ -75,32 +75,27 @@ def batch_norm_graph(name: str, shape: tuple[int, int, int]) -> Graph:
     return _graph(name, (node,), tensors, ("x",), "y", "onnx")
 
 
-def patches_graph(
-    name: str, shape: tuple[int, int, int], kernel: int, features: int, *, bias: bool = True
-) -> Graph:
+def patches_graph(name: str, shape: tuple[int, int, int], kernel: int, features: int) -> Graph:
     """Return CONV_2D whose stride is its kernel, the first layer of a vision transformer."""
     rng = np.random.default_rng(_SEED)
     height, width, channels = shape
     extents = (1, height // kernel, width // kernel, features)
     weight = rng.integers(-127, 128, (features, kernel, kernel, channels)).astype(np.int8)
     scales = rng.uniform(0.5, 2, features) * _WEIGHT_SCALE
+    values = rng.integers(-(2**12), 2**12, features).astype(np.int32)
     tensors = [
         _activation("x", (1, *shape)),
         _constant("w", weight, scales, axis=0),
         _activation("y", extents, _SCALE * channels**0.5 * kernel),
+        _constant("b", values, _SCALE * scales, axis=0),
     ]
-    inputs: tuple[str, ...] = ("x", "w")
-    if bias:
-        values = rng.integers(-(2**12), 2**12, features).astype(np.int32)
-        tensors.append(_constant("b", values, _SCALE * scales, axis=0))
-        inputs = (*inputs, "b")
     attributes = {
         "stride": (kernel, kernel),
         "dilation": (1, 1),
         "padding": (0, 0, 0, 0),
         "activation": "none",
     }
-    node = Node("patches", "conv", inputs, ("y",), attributes, "CONV_2D")
+    node = Node("patches", "conv", ("x", "w", "b"), ("y",), attributes, "CONV_2D")
     return _graph(name, (node,), tensors, ("x",), "y")
 
 
