@@ -4,7 +4,7 @@ from functools import partial
 
 from tpulite.frontend.onnx.file import RULES
 from tpulite.frontend.onnx.layout.channels_last import LAYOUTS
-from tpulite.frontend.onnx.translate.importer import INTEGERS, UNKNOWN_SHAPE, Importer
+from tpulite.frontend.onnx.translate.importer import Importer
 from tpulite.frontend.tflite.operators import OPERATIONS
 from tpulite.quant import tensors
 from tpulite.quant.exactness.scaling import activation_bounds, make_requantization
@@ -17,7 +17,7 @@ __all__ = ["Conditions"]
 
 _MACHINE = Reader("tpulite.quant", "UnsupportedError", methods={"context": GraphContext})
 _TFLITE = Reader("tpulite.frontend.tflite", "UnsupportedFormError")
-_ONNX = Reader("tpulite.frontend.onnx", "", returned=True, methods={"graph": Importer})
+_ONNX = Reader("tpulite.frontend.onnx", "UncoveredError", methods={"graph": Importer})
 _OF_ANY = (
     lower_node,
     *(tensors.quantized, tensors.centered, tensors.image_shape, tensors.image_axis),
@@ -25,6 +25,9 @@ _OF_ANY = (
     *(activation_bounds, make_requantization),
 )
 """What every operator passes through."""
+
+_OF_ANY_NODE = (Importer.known_shape, Importer.check_numbers, Importer.quantize_tensor)
+"""What any node of ONNX may be refused by."""
 
 _OBVIOUS = ("unsupported operator …", "… numerics do not define …")
 """What the tables say."""
@@ -57,7 +60,8 @@ class Conditions:
             return list(_TFLITE.messages(OPERATIONS[name][0], op))
         layout = _ONNX.messages(LAYOUTS.get(op, partial(int)), op)
         texts = dict.fromkeys((*_ONNX.messages(RULES[name], op), *layout))
-        return [text for text in texts if text not in (UNKNOWN_SHAPE, INTEGERS)]
+        of_any = [text for method in _OF_ANY_NODE for text in _ONNX.messages(method, op)]
+        return [text for text in texts if text not in of_any]
 
     def explains(self, reason: str, op: str) -> bool:
         """Tell whether a reason is one of the conditions of an operator of graphs."""

@@ -37,8 +37,6 @@ class Reader:
         Functions and classes of other packages are not followed.
     error : str
         Name of the exception whose messages count.
-    returned : bool
-        Whether what functions return that are declared ``-> str | None`` is a message, too.
     methods : mapping of str to type
         Classes of objects, by the name under which functions know them.
     """
@@ -47,11 +45,9 @@ class Reader:
         self,
         package: str,
         error: str,
-        *,
-        returned: bool = False,
         methods: Mapping[str, type] | None = None,
     ) -> None:
-        self.package, self.error, self.returned = package, error, returned
+        self.package, self.error = package, error
         self.methods = methods or {}
 
     def messages(self, function: Callable[..., Any], op: str) -> tuple[str, ...]:
@@ -89,7 +85,6 @@ class Reader:
         tree = _tree(function)
         names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
         known = {**names, "op": op, **dict.fromkeys(("node", "pair"), SimpleNamespace(op=op))}
-        speaks = self.returned and function.__annotations__.get("return") == str | None
         for statement in _possible(tree.body, known):
             nodes = list(ast.walk(statement))
             others = {id(node.func) for node in nodes if _is_of_another(node, op, names)}
@@ -97,8 +92,8 @@ class Reader:
                 if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                     if ast.unparse(node.exc.func) == self.error:
                         yield _text(node.exc.args[0], known), []
-                elif (said := _said(node, speaks)) is not None:
-                    yield from ((_text(each, known), []) for each in _branches(said))
+                elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "reason":
+                    yield from ((_text(each, known), []) for each in _branches(node.value))
                 elif isinstance(node, ast.Name) and node.id in names and id(node) not in others:
                     yield "", [names[node.id]]
                 elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -158,15 +153,6 @@ def _truth(test: ast.expr, known: dict[str, Any]) -> bool | None:
         return bool(eval(compile(ast.Expression(test), "condition", "eval"), known))
     except (NameError, AttributeError, TypeError):
         return None
-
-
-def _said(node: ast.AST, speaks: bool) -> ast.expr | None:
-    """Return what a statement returns, if that is a reason, or gives the name of one."""
-    if isinstance(node, ast.Return) and speaks:
-        return node.value
-    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "reason":
-        return node.value
-    return None
 
 
 def _is_of_another(node: ast.AST, op: str, names: Mapping[str, Any]) -> TypeGuard[ast.Call]:

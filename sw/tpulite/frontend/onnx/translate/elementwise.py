@@ -3,7 +3,7 @@
 import numpy as np
 
 from tpulite.frontend.onnx.read.model import OnnxNode
-from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 
 __all__ = ["BINARY", "ELEMENTWISE_RULES", "UNARY"]
 
@@ -57,60 +57,55 @@ BINARY = ("add", "sub", "mul", "maximum", "minimum", "pow", "prelu")
 _CLIPS = {(0.0, np.inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_1"}
 
 
-def _function(graph: Importer, node: OnnxNode) -> str | None:
+def _function(graph: Importer, node: OnnxNode) -> None:
     op, defaults = _FUNCTIONS[node.op]
     attributes = {name: float(node.attributes.get(name, defaults[name])) for name in defaults}
-    if reason := graph.obstacle(node.inputs[0]):
-        return reason
+    graph.check_numbers(node.inputs[0])
     graph.emit(op, node.inputs, node.outputs, **attributes)
-    return None
 
 
-def _relu(graph: Importer, node: OnnxNode) -> str | None:
+def _relu(graph: Importer, node: OnnxNode) -> None:
     """Emit a relu; of integers the one that compares them with 0, whatever they mean."""
     if graph.quantization(node.inputs[0]) is None:
-        return _function(graph, node)
-    return _clip_integers(graph, node, 0, np.inf)
+        _function(graph, node)
+    else:
+        _clip_integers(graph, node, 0, np.inf)
 
 
-def _gelu(graph: Importer, node: OnnxNode) -> str | None:
-    if reason := graph.obstacle(node.inputs[0]):
-        return reason
+def _gelu(graph: Importer, node: OnnxNode) -> None:
+    graph.check_numbers(node.inputs[0])
     approximate = node.attributes.get("approximate", "none") == "tanh"
     graph.emit("gelu", node.inputs, node.outputs, approximate=approximate)
-    return None
 
 
-def _clip(graph: Importer, node: OnnxNode) -> str | None:
+def _clip(graph: Importer, node: OnnxNode) -> None:
     bounds = []
     for index, attribute, unlimited in ((1, "min", -np.inf), (2, "max", np.inf)):
         value: float | np.ndarray | None = node.attributes.get(attribute, unlimited)
         if index < len(node.inputs) and node.inputs[index]:
             value = graph.known(node.inputs[index])
             if value is None or value.size != 1:
-                return "its bounds are computed at run time"
+                raise UncoveredError("its bounds are computed at run time")
             value = float(value.reshape(-1)[0])
         bounds.append(_unlimited(float(value)))  # type: ignore[arg-type]
     x = node.inputs[0]
-    if graph.shape(x) is None:
-        return UNKNOWN_SHAPE
+    graph.known_shape(x)
     low, high = bounds
     if not graph.dtype(x).startswith("float"):
-        return _clip_integers(graph, node, low, high)
-    if (low, high) == (-np.inf, np.inf):
+        _clip_integers(graph, node, low, high)
+    elif (low, high) == (-np.inf, np.inf):
         graph.alias(node.outputs[0], x)
     elif (low, high) in _CLIPS:
         graph.emit(_CLIPS[low, high], [x], node.outputs)
     else:
         graph.emit("clip", [x], node.outputs, low=low, high=high)
-    return None
 
 
-def _clip_integers(graph: Importer, node: OnnxNode, low: float, high: float) -> str | None:
+def _clip_integers(graph: Importer, node: OnnxNode, low: float, high: float) -> None:
     """Emit a clip of what integers mean; they have the same scale before and after."""
     meaning = graph.quantization(node.inputs[0])
     if meaning is None or meaning.axis is not None:
-        return "it clips integers that have no scale"
+        raise UncoveredError("it clips integers that have no scale")
     graph.quantize_tensor(node.outputs[0], meaning)
     least, most = _extremes(graph.dtype(node.inputs[0]))
     limits = np.clip([low, high], least, most).astype(np.int64)
@@ -121,7 +116,6 @@ def _clip_integers(graph: Importer, node: OnnxNode, low: float, high: float) -> 
         graph.emit(op, node.inputs[:1], node.outputs)
     else:
         graph.emit("clip", node.inputs[:1], node.outputs, low=real_low, high=real_high)
-    return None
 
 
 def _extremes(dtype: str) -> tuple[int, int]:
@@ -136,52 +130,47 @@ def _unlimited(value: float) -> float:
     return float(np.copysign(np.inf, value)) if abs(value) >= largest else value
 
 
-def _prelu(graph: Importer, node: OnnxNode) -> str | None:
+def _prelu(graph: Importer, node: OnnxNode) -> None:
     slope = graph.known(node.inputs[1])
     if slope is None or not slope.size or np.any(slope != slope.reshape(-1)[0]):
-        return _two("prelu")(graph, node)
-    alpha = float(slope.reshape(-1)[0])
-    graph.emit("leaky_relu", node.inputs[:1], node.outputs, alpha=alpha)
-    return None
+        _two("prelu")(graph, node)
+    else:
+        alpha = float(slope.reshape(-1)[0])
+        graph.emit("leaky_relu", node.inputs[:1], node.outputs, alpha=alpha)
 
 
 def _two(op: str, **attributes: str) -> Rule:
-    def rule(graph: Importer, node: OnnxNode) -> str | None:
-        if reason := graph.obstacle(*node.inputs, *node.outputs):
-            return reason
+    def rule(graph: Importer, node: OnnxNode) -> None:
+        graph.check_numbers(*node.inputs, *node.outputs)
         if len(node.inputs) != 2:
-            return f"it has {len(node.inputs)} operands"
+            raise UncoveredError(f"it has {len(node.inputs)} operands")
         graph.emit(op, node.inputs, node.outputs, **attributes)
-        return None
 
     return rule
 
 
-def _power(graph: Importer, node: OnnxNode) -> str | None:
+def _power(graph: Importer, node: OnnxNode) -> None:
     exponent = graph.known(node.inputs[1])
     if exponent is None or exponent.size != 1 or exponent.item(0) != 2:
-        return _two("pow")(graph, node)
-    if reason := graph.obstacle(node.inputs[0]):
-        return reason
-    graph.emit("square", node.inputs[:1], node.outputs)
-    return None
+        _two("pow")(graph, node)
+    else:
+        graph.check_numbers(node.inputs[0])
+        graph.emit("square", node.inputs[:1], node.outputs)
 
 
 def _arithmetic(op: str) -> Rule:
     return _two(op, activation="none")
 
 
-def _divide(graph: Importer, node: OnnxNode) -> str | None:
+def _divide(graph: Importer, node: OnnxNode) -> None:
     """Emit a multiplication by the reciprocal if the divisor is known."""
     divisor = graph.constant(node.inputs[1])
     x = node.inputs[0]
-    if graph.shape(x) is None:
-        return UNKNOWN_SHAPE
+    graph.known_shape(x)
     if divisor is None or divisor.dtype.kind != "f" or 0 in divisor:
-        return "its divisor is zero, or computed at run time"
+        raise UncoveredError("its divisor is zero, or computed at run time")
     factor = graph.add_constant("reciprocal", np.asarray(1 / divisor, divisor.dtype))
     graph.emit("mul", [x, factor], node.outputs, activation="none")
-    return None
 
 
 ELEMENTWISE_RULES: dict[str, Rule] = {

@@ -9,11 +9,10 @@ from tpulite.frontend.onnx.read.model import OnnxModel, OnnxNode
 from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["INTEGERS", "UNKNOWN_SHAPE", "Importer", "Rule", "same_quantization"]
+__all__ = ["Importer", "Rule", "UncoveredError", "same_quantization"]
 
-UNKNOWN_SHAPE = "its shape is known only at run time"
-INTEGERS = "it computes with 8-bit integers that have no scale"
-"""Why many nodes are not translated."""
+_UNKNOWN_SHAPE = "its shape is known only at run time"
+_INTEGERS = "it computes with 8-bit integers that have no scale"
 
 _VOCABULARY = frozenset(
     [
@@ -50,8 +49,8 @@ _VOCABULARY = frozenset(
 _QUANTIZED = ("int8", "uint8", "int4", "uint4", "int2", "uint2", "int16", "uint16", "int32")
 
 
-class OtherMeaningError(ValueError):
-    """A node reads integers with another scale than they were written with."""
+class UncoveredError(ValueError):
+    """Our operators do not cover a node, for a reason about "it"."""
 
 
 class Importer:
@@ -83,13 +82,12 @@ class Importer:
             self._declare(tensor)
         for node in self.model.nodes:
             self._node = node
-            rule = None if node.domain else self.rules.get(node.op)
+            rule = Importer._keep if node.domain else self.rules.get(node.op, Importer._keep)
             try:
-                reason = rule(self, node) if rule else None
-            except OtherMeaningError as error:
+                rule(self, node)
+            except UncoveredError as error:
                 reason = str(error)
-            if rule is None or reason is not None:
-                self._keep(node, reason)
+                self.emit("unsupported", node.inputs, _named_outputs(node), reason=reason)
         for output in self.model.outputs:
             if output in self._aliases:
                 self._node = OnnxNode(f"{output}/copy", "Identity", "", (), (), {}, "Identity")
@@ -114,6 +112,12 @@ class Importer:
             known = self.tensors[name]
             return None if known.dtype == "object" else known.shape
         return self.model.types.get(name, ("object", None))[1]
+
+    def known_shape(self, name: str, rank: int = 0) -> tuple[int, ...]:
+        """Return a shape; an `UncoveredError` if it is unknown, or has fewer than ``rank`` axes."""
+        if (shape := self.shape(name)) is None or len(shape) < rank:
+            raise UncoveredError(_UNKNOWN_SHAPE)
+        return shape
 
     def constant(self, name: str) -> np.ndarray | None:
         """Return the value of a tensor of the file if it is a constant."""
@@ -181,14 +185,15 @@ class Importer:
             return self.tensors[name].dtype
         return self.model.types.get(self._resolve(name), ("object", None))[0]
 
-    def obstacle(self, *names: str) -> str | None:
-        """Return why one cannot compute with tensors: unknown shapes, or integers without scales.
+    def check_numbers(self, *names: str) -> None:
+        """Check that one can compute with tensors: their shapes are known, and scales of integers.
 
         Integers that have scales are dequantized before anything is computed with them.
         """
-        if any(self.shape(name) is None for name in names):
-            return UNKNOWN_SHAPE
-        return INTEGERS if any(self.dtype(name) in ("int8", "uint8") for name in names) else None
+        for name in names:
+            self.known_shape(name)
+        if any(self.dtype(name) in ("int8", "uint8") for name in names):
+            raise UncoveredError(_INTEGERS)
 
     def quantization(self, name: str) -> Quantization | None:
         """Return what the integers of a tensor mean, as far as it is known."""
@@ -200,7 +205,7 @@ class Importer:
 
         Raises
         ------
-        OtherMeaningError
+        UncoveredError
             If they mean something else elsewhere: the node is then the library's.
         """
         name = self._declare(self._resolve(name))
@@ -209,7 +214,7 @@ class Importer:
             self.tensors[name] = Tensor(name, tensor.shape, tensor.dtype, quantization, tensor.data)
         elif not same_quantization(tensor.quantization, quantization):
             if tensor.data is None:
-                raise OtherMeaningError(
+                raise UncoveredError(
                     f"Tensor {name!r} has two quantizations: scales "
                     f"{tensor.quantization.scale.tolist()} and {quantization.scale.tolist()}, zero "
                     f"points {tensor.quantization.zero_point.tolist()} and "
@@ -272,19 +277,21 @@ class Importer:
             self.tensors[name] = Tensor(name, shape, dtype, data=self.model.constants.get(name))
         return name
 
-    def _keep(self, node: OnnxNode, reason: str | None) -> None:
-        """Keep a node that we cannot translate."""
-        outputs = [name or f"{node.name}/{i}" for i, name in enumerate(node.outputs)]
-        if reason is None and node.op.lower() in _VOCABULARY:
-            reason = f"unsupported operator {node.op} of the domain {node.domain or 'ONNX'}"
-        if reason is None:
-            self.emit(node.op.lower(), node.inputs, outputs, **node.attributes)
-        else:
-            self.emit("unsupported", node.inputs, outputs, reason=reason)
+    def _keep(self, node: OnnxNode) -> None:
+        """Keep a node for which there is no rule."""
+        if node.op.lower() in _VOCABULARY:
+            raise UncoveredError(
+                f"unsupported operator {node.op} of the domain {node.domain or 'ONNX'}"
+            )
+        self.emit(node.op.lower(), node.inputs, _named_outputs(node), **node.attributes)
 
 
-Rule = Callable[[Importer, OnnxNode], str | None]
-"""Translates a node, or emits nothing and returns why our operators do not cover it."""
+Rule = Callable[[Importer, OnnxNode], None]
+"""Translates a node, or emits nothing and raises an `UncoveredError`."""
+
+
+def _named_outputs(node: OnnxNode) -> list[str]:
+    return [name or f"{node.name}/{i}" for i, name in enumerate(node.outputs)]
 
 
 def same_quantization(a: Quantization, b: Quantization) -> bool:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tpulite.frontend.onnx.read.model import OnnxNode
-from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 from tpulite.frontend.onnx.translate.products import dense_product
 from tpulite.frontend.onnx.translate.windows import (
-    DIMENSIONS,
     SlidingWindow,
     conv_attributes,
     window_of,
@@ -38,33 +37,33 @@ class _Operands:
     shift: int
 
 
-def _operands(graph: Importer, node: OnnxNode, *, axis: int) -> _Operands | str:
-    """Give both operands a scale of one and their zero points; or return why not.
+def _operands(graph: Importer, node: OnnxNode, *, axis: int) -> _Operands:
+    """Give both operands a scale of one and their zero points.
 
     Weights may have a zero point for each output channel, which are along ``axis``.
     """
     x, weight, *names = node.inputs
     values = graph.constant(weight)
     if values is None:
-        return _COMPUTED
+        raise UncoveredError(_COMPUTED)
     points = [graph.constant(name) if name else np.zeros(1, np.int64) for name in names]
     points += [np.zeros(1, np.int64)] * (2 - len(points))
     x_point, w_point = points
     if x_point is None or w_point is None or x_point.size != 1 or w_point.ndim > 1:
-        return _ZERO_POINTS
+        raise UncoveredError(_ZERO_POINTS)
     if w_point.size > 1 and (values.shape[axis] != w_point.size or values.ndim == 3):
-        return _ZERO_POINTS
+        raise UncoveredError(_ZERO_POINTS)
     shift = 0
     x_point = x_point.reshape(1).astype(np.int64)
     known = graph.quantization(x)
     if known is None:
         neutral = _NEUTRAL.get(graph.dtype(x))
         if neutral is None:
-            return f"its activation is {graph.dtype(x)}"
+            raise UncoveredError(f"its activation is {graph.dtype(x)}")
         shift = neutral - int(x_point[0])
         known = Quantization(np.ones(1, np.float32), np.array([neutral]))
     elif not np.array_equal(known.zero_point, x_point):
-        return "its activation has two zero points"
+        raise UncoveredError("its activation has two zero points")
     channels = w_point.size > 1
     w_point = w_point.reshape(-1).astype(np.int64)
     meaning = Quantization(np.ones(w_point.shape, np.float32), w_point, axis if channels else None)
@@ -76,36 +75,26 @@ def _operands(graph: Importer, node: OnnxNode, *, axis: int) -> _Operands | str:
     )
 
 
-def _matmul(graph: Importer, node: OnnxNode) -> str | None:
+def _matmul(graph: Importer, node: OnnxNode) -> None:
     operands = _operands(graph, node, axis=1)
-    if isinstance(operands, str):
-        return operands
     y = node.outputs[0]
     sums = _sums(graph, node, operands)
-    reason = dense_product(graph, operands.x, operands.weight, sums, raw=True)
-    if reason is None and sums != y:
+    dense_product(graph, operands.x, operands.weight, sums, raw=True)
+    if sums != y:
         rest = operands.centered.sum(axis=-2, keepdims=operands.centered.ndim > 2)
         _add(graph, sums, operands.shift * rest, y)
-    return reason
 
 
-def _conv(graph: Importer, node: OnnxNode) -> str | None:
-    image, kernel = (graph.shape(name) for name in node.inputs[:2])
-    if image is None or kernel is None:
-        return UNKNOWN_SHAPE
+def _conv(graph: Importer, node: OnnxNode) -> None:
+    image, kernel = (graph.known_shape(name) for name in node.inputs[:2])
     window = window_of(node, image, kernel[2:])
-    if window is None:
-        return DIMENSIONS
     operands = _operands(graph, node, axis=0)
-    if isinstance(operands, str):
-        return operands
     y = node.outputs[0]
     sums = _sums(graph, node, operands)
     attributes = conv_attributes(graph, node, window)
     graph.emit("conv", [operands.x, operands.weight], [sums], raw=True, **attributes)
     if sums != y:
         _add(graph, sums, operands.shift * _sums_of_ones(operands.centered, image, window), y)
-    return None
 
 
 def _sums(graph: Importer, node: OnnxNode, operands: _Operands) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tpulite.frontend.onnx.read.model import OnnxNode
-from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 
 __all__ = ["MOVEMENT_RULES", "pick_padded"]
 
@@ -16,17 +16,16 @@ Positions = Sequence[int] | np.ndarray
 
 def pick_padded(
     graph: Importer, node: OnnxNode, pads: dict[int, tuple[int, int]], mode: str
-) -> str | None:
+) -> None:
     """Emit padding with what the tensor has; ``pads`` are positions before and after axes."""
     shape = graph.shape(node.inputs[0]) or ()
     if mode not in ("reflect", "edge", "wrap") or min(map(min, pads.values())) < 0:
-        return f"its mode is {mode}, or its padding negative"
+        raise UncoveredError(f"its mode is {mode}, or its padding negative")
     axes = {
         axis: np.pad(np.arange(shape[axis]), around, mode=mode)  # type: ignore[call-overload]
         for axis, around in pads.items()
     }
     _emit(graph, node, node.outputs[0], axes)
-    return None
 
 
 def _emit(graph: Importer, node: OnnxNode, output: str, axes: Mapping[int, Positions]) -> None:
@@ -46,14 +45,12 @@ def _integers(graph: Importer, node: OnnxNode, index: int, name: str) -> list[in
     return list(node.attributes.get(name, []))
 
 
-def _slice(graph: Importer, node: OnnxNode) -> str | None:
-    shape = graph.shape(node.inputs[0])
-    if not shape:
-        return UNKNOWN_SHAPE
+def _slice(graph: Importer, node: OnnxNode) -> None:
+    shape = graph.known_shape(node.inputs[0], rank=1)
     names = enumerate(("starts", "ends", "axes", "steps"), 1)
     starts, ends, axes, steps = (_integers(graph, node, index, name) for index, name in names)
     if starts is None or ends is None or axes is None or steps is None:
-        return _COMPUTED
+        raise UncoveredError(_COMPUTED)
     axes, steps = axes or list(range(len(starts))), steps or [1] * len(starts)
     chosen: dict[int, Positions] = {}
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -62,48 +59,40 @@ def _slice(graph: Importer, node: OnnxNode) -> str | None:
         stop = None if step < 0 and end < -extent else end
         chosen[axis % len(shape)] = range(extent)[start:stop:step]
     if not all(len(each) for each in chosen.values()):
-        return "its output is empty"
+        raise UncoveredError("its output is empty")
     _emit(graph, node, node.outputs[0], chosen)
-    return None
 
 
-def _split(graph: Importer, node: OnnxNode) -> str | None:
-    shape = graph.shape(node.inputs[0])
-    if not shape:
-        return UNKNOWN_SHAPE
+def _split(graph: Importer, node: OnnxNode) -> None:
+    shape = graph.known_shape(node.inputs[0], rank=1)
     axis = node.attributes.get("axis", 0) % len(shape)
     sizes = _integers(graph, node, 1, "split")
     if sizes is None:
-        return _COMPUTED
+        raise UncoveredError(_COMPUTED)
     count = len(node.outputs)
     each = -(-shape[axis] // count)
     sizes = sizes or [min(each, shape[axis] - i * each) for i in range(count)]
     if len(sizes) != count or min(sizes) < 1 or sum(sizes) != shape[axis]:
-        return f"it splits {shape[axis]} into {sizes}"
+        raise UncoveredError(f"it splits {shape[axis]} into {sizes}")
     start = 0
     for output, size in zip(node.outputs, sizes, strict=True):
         if output:
             _emit(graph, node, output, {axis: range(start, start + size)})
         start += size
-    return None
 
 
-def _tile(graph: Importer, node: OnnxNode) -> str | None:
-    shape, counts = graph.shape(node.inputs[0]), _integers(graph, node, 1, "")
-    if not shape or graph.shape(node.outputs[0]) is None:
-        return UNKNOWN_SHAPE
+def _tile(graph: Importer, node: OnnxNode) -> None:
+    shape, counts = graph.known_shape(node.inputs[0], rank=1), _integers(graph, node, 1, "")
+    graph.known_shape(node.outputs[0])
     if not counts or min(counts) < 1:
-        return _COMPUTED
+        raise UncoveredError(_COMPUTED)
     pairs = enumerate(zip(shape, counts, strict=True))
     _emit(graph, node, node.outputs[0], {i: [*range(n)] * count for i, (n, count) in pairs})
-    return None
 
 
-def _gather(graph: Importer, node: OnnxNode) -> str | None:
+def _gather(graph: Importer, node: OnnxNode) -> None:
     """Emit a pick, if positions are a constant of one axis; otherwise it stays what it is."""
-    shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
-    if not shape or result is None:
-        return UNKNOWN_SHAPE
+    shape, result = graph.known_shape(node.inputs[0], rank=1), graph.known_shape(node.outputs[0])
     axis, chosen = node.attributes.get("axis", 0) % len(shape), graph.constant(node.inputs[1])
     extent = shape[axis]
     if (
@@ -114,40 +103,37 @@ def _gather(graph: Importer, node: OnnxNode) -> str | None:
         or graph.is_weight(node.inputs[0])
     ):
         graph.emit("gather", node.inputs, node.outputs, axis=axis)
-        return None
+        return
     positions = chosen.reshape(-1) % extent
     if chosen.ndim:
         _emit(graph, node, node.outputs[0], {axis: positions})
-        return None
+        return
     one = (*shape[:axis], 1, *shape[axis + 1 :])
     part = graph.temporary("part", one, graph.dtype(node.inputs[0]))
     _emit(graph, node, part, {axis: positions})
     graph.emit("reshape", [part], node.outputs, shape=result)
-    return None
 
 
-def _resize(graph: Importer, node: OnnxNode) -> str | None:
+def _resize(graph: Importer, node: OnnxNode) -> None:
     """Emit a pick of the nearest positions, computed in float32 as ONNX Runtime does.
 
     Linear interpolation is one as well if all results are at pixels.
     """
-    shape, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    shape, result = graph.known_shape(node.inputs[0], rank=1), graph.known_shape(node.outputs[0])
     mode = node.attributes.get("mode", "nearest")
-    if not shape or result is None:
-        return UNKNOWN_SHAPE
     stretched = node.attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     if mode not in ("nearest", "linear") or not stretched or node.attributes.get("antialias", 0):
-        return f"unsupported mode {mode}"
+        raise UncoveredError(f"unsupported mode {mode}")
     old = graph.model.opset < 11 or node.op == "Upsample"
     places = (
         "asymmetric" if old else node.attributes.get("coordinate_transformation_mode", "half_pixel")
     )
     nearest = "floor" if old else node.attributes.get("nearest_mode", "round_prefer_floor")
     if places not in _PLACES or nearest not in _NEAREST:
-        return f"unsupported coordinates {places}, {nearest}"
+        raise UncoveredError(f"unsupported coordinates {places}, {nearest}")
     scales = _scales(graph, node, shape, result, old=old)
     if scales is None:
-        return _COMPUTED
+        raise UncoveredError(_COMPUTED)
     positions: dict[int, np.ndarray] = {}
     for axis, scale in scales.items():
         inputs, outputs = shape[axis], result[axis]
@@ -159,13 +145,12 @@ def _resize(graph: Importer, node: OnnxNode) -> str | None:
         reason = "it interpolates linearly between pixels"
         between = tuple((axis, tuple(positions[axis].tolist())) for axis in sorted(positions))
         graph.emit("unsupported", node.inputs, node.outputs, reason=reason, places=between)
-        return None
+        return
     axes: dict[int, Positions] = {
         axis: np.clip(_NEAREST[nearest](x).astype(np.int64), 0, shape[axis] - 1)
         for axis, x in positions.items()
     }
     _emit(graph, node, node.outputs[0], axes)
-    return None
 
 
 def _scales(
@@ -188,10 +173,10 @@ def _scales(
 def _squares(op: str):
     """Make a rule for squares of pixels that channels become, or the other way round."""
 
-    def rule(graph: Importer, node: OnnxNode) -> str | None:
-        shape = graph.shape(node.inputs[0])
-        if shape is None or len(shape) != 4:
-            return UNKNOWN_SHAPE
+    def rule(graph: Importer, node: OnnxNode) -> None:
+        shape = graph.known_shape(node.inputs[0])
+        if len(shape) != 4:
+            raise UncoveredError("its tensors do not have four axes")
         block, mode = node.attributes["blocksize"], node.attributes.get("mode", "DCR")
         source = node.inputs[0]
         if mode == "CRD" and op == "depth_to_space":
@@ -200,7 +185,6 @@ def _squares(op: str):
             turned = np.arange(shape[1]).reshape(depth, squares).T.reshape(-1)
             _emit(graph, node, source, {1: turned})
         graph.emit(op, [source], node.outputs, block=block)
-        return None
 
     return rule
 

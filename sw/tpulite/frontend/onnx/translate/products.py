@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 from tpulite.frontend.onnx.read.model import OnnxNode
-from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
+from tpulite.graph.graph import Quantization
 
 __all__ = ["PRODUCT_RULES", "dense_product"]
 
@@ -18,24 +19,22 @@ _MAX_MATRICES = 64
 _SCALES = "its type is not an integer, or its scales are computed at run time or not positive"
 
 
-def _gemm(graph: Importer, node: OnnxNode) -> str | None:
+def _gemm(graph: Importer, node: OnnxNode) -> None:
     x, weight, bias = (*node.inputs, "")[:3]
-    shapes = graph.shape(x), graph.shape(weight)
-    if shapes[0] is None or shapes[1] is None:
-        return UNKNOWN_SHAPE
+    shapes = graph.known_shape(x), graph.known_shape(weight)
     if not graph.is_weight(weight):
-        return _COMPUTED
+        raise UncoveredError(_COMPUTED)
     transposed = bool(node.attributes.get("transB", 0))
     columns = shapes[1][0 if transposed else 1]
     if (alpha := node.attributes.get("alpha", 1.0)) != 1.0:
         values = graph.constant(weight)
         if values is None:
-            return _FACTOR
+            raise UncoveredError(_FACTOR)
         weight = graph.add_constant("scaled_weight", (values * alpha).astype(values.dtype))
     if bias and (beta := node.attributes.get("beta", 1.0)) != 1.0:
         values = graph.constant(bias)
         if values is None:
-            return _FACTOR
+            raise UncoveredError(_FACTOR)
         bias = graph.add_constant("scaled_bias", (values * beta).astype(values.dtype))
     if node.attributes.get("transA", 0):
         x_transposed = graph.temporary("transposed", shapes[0][::-1], graph.dtype(x))
@@ -51,37 +50,34 @@ def _gemm(graph: Importer, node: OnnxNode) -> str | None:
     graph.emit("dense", inputs, [product], transposed=transposed, activation="none")
     if product != y:
         graph.emit("add", [product, bias], [y], activation="none")
-    return None
 
 
-def _matmul(graph: Importer, node: OnnxNode) -> str | None:
+def _matmul(graph: Importer, node: OnnxNode) -> None:
     if not graph.is_weight(node.inputs[1]):
         shapes = [graph.shape(name) for name in node.inputs[:2]]
         if any(shape is None or len(shape) < 2 for shape in shapes):
-            return _COMPUTED
+            raise UncoveredError(_COMPUTED)
         graph.emit("matmul", node.inputs[:2], node.outputs[:1], adj_x=0, adj_y=0)
-        return None
-    return dense_product(graph, node.inputs[0], node.inputs[1], node.outputs[0])
+    else:
+        dense_product(graph, node.inputs[0], node.inputs[1], node.outputs[0])
 
 
-def dense_product(graph: Importer, x: str, weight: str, y: str, **attributes: Any) -> str | None:
+def dense_product(graph: Importer, x: str, weight: str, y: str, **attributes: Any) -> None:
     """Emit a product ``y`` with a constant matrix, or with one for each of a few matrices of x.
 
-    All but the last axis of x become rows of one matrix. Returns why not, as rules do.
+    All but the last axis of x become rows of one matrix.
     """
-    x_shape, w_shape = graph.shape(x), graph.shape(weight)
-    if x_shape is None or w_shape is None:
-        return UNKNOWN_SHAPE
+    x_shape, w_shape = graph.known_shape(x), graph.known_shape(weight)
     attributes = {"transposed": False, "activation": "none"} | attributes
     batched = 2 < len(w_shape) == len(x_shape) and w_shape[:-2] == x_shape[:-2]
     if batched and math.prod(w_shape[:-2]) <= _MAX_MATRICES:
         graph.emit("dense", [x, weight], [y], **attributes)
-        return None
+        return
     if len(w_shape) != 2 or len(x_shape) < 2:
-        return _MATRIX
+        raise UncoveredError(_MATRIX)
     if len(x_shape) == 2:
         graph.emit("dense", [x, weight], [y], **attributes)
-        return None
+        return
     rows = math.prod(x_shape[:-1])
     matrix = graph.temporary("rows", (rows, x_shape[-1]), graph.dtype(x))
     if (quantization := graph.quantization(x)) is not None:
@@ -90,38 +86,35 @@ def dense_product(graph: Importer, x: str, weight: str, y: str, **attributes: An
     graph.emit("reshape", [x], [matrix], shape=(rows, x_shape[-1]))
     graph.emit("dense", [matrix, weight], [product], **attributes)
     graph.emit("reshape", [product], [y], shape=(*x_shape[:-1], w_shape[1]))
-    return None
 
 
-def _quantize(graph: Importer, node: OnnxNode) -> str | None:
+def _read(graph: Importer, node: OnnxNode, integers: str) -> Quantization:
+    """Return what a node says of its integers."""
     x, scale, zero_point = (*node.inputs, "")[:3]
-    if graph.shape(x) is None:
-        return UNKNOWN_SHAPE
+    graph.known_shape(x)
     if node.attributes.get("block_size", 0):
-        return _BLOCKS
+        raise UncoveredError(_BLOCKS)
     quantization = graph.read_quantization(x, scale, zero_point, node.attributes.get("axis", 1))
-    if quantization is None or not graph.dtype(node.outputs[0]).startswith(("int", "uint")):
-        return _SCALES
+    if quantization is None or not graph.dtype(integers).startswith(("int", "uint")):
+        raise UncoveredError(_SCALES)
+    return quantization
+
+
+def _quantize(graph: Importer, node: OnnxNode) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    quantization = _read(graph, node, y)
     if quantization.axis is not None:
-        return _CHANNELS
-    graph.quantize_tensor(node.outputs[0], quantization)
+        raise UncoveredError(_CHANNELS)
+    graph.quantize_tensor(y, quantization)
     graph.emit("quantize", [x], node.outputs)
-    return None
 
 
-def _dequantize(graph: Importer, node: OnnxNode) -> str | None:
-    x, scale, zero_point = (*node.inputs, "")[:3]
-    if graph.shape(x) is None:
-        return UNKNOWN_SHAPE
-    if node.attributes.get("block_size", 0):
-        return _BLOCKS
-    quantization = graph.read_quantization(x, scale, zero_point, node.attributes.get("axis", 1))
-    if quantization is None or not graph.dtype(x).startswith(("int", "uint")):
-        return _SCALES
+def _dequantize(graph: Importer, node: OnnxNode) -> None:
+    x = node.inputs[0]
+    quantization = _read(graph, node, x)
     if quantization.axis is not None and graph.constant(x) is None:
-        return _CHANNELS
+        raise UncoveredError(_CHANNELS)
     graph.emit("dequantize", [graph.quantize_tensor(x, quantization)], node.outputs)
-    return None
 
 
 PRODUCT_RULES: dict[str, Rule] = {

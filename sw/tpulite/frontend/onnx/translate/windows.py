@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 
 from tpulite.frontend.onnx.read.model import OnnxNode
-from tpulite.frontend.onnx.translate.importer import UNKNOWN_SHAPE, Importer, Rule
+from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 from tpulite.frontend.padding import pad_same
 
-__all__ = ["DIMENSIONS", "WINDOW_RULES", "SlidingWindow", "conv_attributes", "window_of"]
+__all__ = ["WINDOW_RULES", "SlidingWindow", "conv_attributes", "window_of"]
 
 
-DIMENSIONS = "it does not have one or two spatial dimensions"
-"""Why an operator with a window is not translated."""
-
+_DIMENSIONS = "it does not have one or two spatial dimensions"
 _DILATED = "it pools with dilations"
 
 
@@ -25,17 +23,20 @@ class SlidingWindow:
     padding: tuple[int, int, int, int]
     extra: tuple[int, int]
 
+    def extended(self, padding: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+        """Return padding with what ceil_mode adds."""
+        top, left, bottom, right = padding
+        return top, left, bottom + self.extra[0], right + self.extra[1]
 
-def window_of(
-    node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]
-) -> SlidingWindow | None:
+
+def window_of(node: OnnxNode, image: tuple[int, ...], kernel: tuple[int, ...]) -> SlidingWindow:
     """Return the window of a node over an image of one or two dimensions.
 
     A one-dimensional image is one row.
     """
     axes = len(image) - 2
     if axes not in (1, 2) or len(kernel) != axes:
-        return None
+        raise UncoveredError(_DIMENSIONS)
     size = image[2:]
     stride = tuple(node.attributes.get("strides", (1,) * axes))
     dilation = tuple(node.attributes.get("dilations", (1,) * axes))
@@ -83,31 +84,24 @@ def window_of(
     )
 
 
-def _conv(graph: Importer, node: OnnxNode) -> str | None:
+def _conv(graph: Importer, node: OnnxNode) -> None:
     x, weight = node.inputs[:2]
-    image, kernel = graph.shape(x), graph.shape(weight)
-    if image is None or kernel is None:
-        return UNKNOWN_SHAPE
+    image, kernel = graph.known_shape(x), graph.known_shape(weight)
     if not all(graph.is_weight(name) for name in node.inputs[1:] if name):
-        return "its weights are computed at run time"
+        raise UncoveredError("its weights are computed at run time")
     window = window_of(node, image, kernel[2:])
-    if window is None:
-        return DIMENSIONS
     graph.emit("conv", node.inputs, node.outputs, **conv_attributes(graph, node, window))
-    return None
 
 
-def _transposed_conv(graph: Importer, node: OnnxNode) -> str | None:
+def _transposed_conv(graph: Importer, node: OnnxNode) -> None:
     """Emit a convolution backwards; what its output has more than its windows is bias alone."""
     x, weight = node.inputs[:2]
-    image, kernel, result = (graph.shape(name) for name in (x, weight, node.outputs[0]))
-    if image is None or kernel is None or result is None:
-        return UNKNOWN_SHAPE
+    image, kernel, result = map(graph.known_shape, (x, weight, node.outputs[0]))
     if not all(graph.is_weight(name) for name in node.inputs[1:] if name):
-        return "its weights are computed at run time"
+        raise UncoveredError("its weights are computed at run time")
     axes, group = len(image) - 2, node.attributes.get("group", 1)
     if axes not in (1, 2):
-        return DIMENSIONS
+        raise UncoveredError(_DIMENSIONS)
     if len(kernel) != len(image) or kernel[0] != image[1] or group < 1 or image[1] % group:
         raise ValueError(
             f"Node {node.name!r}: {group} groups of kernels {list(kernel)} do not fit an image of "
@@ -117,7 +111,7 @@ def _transposed_conv(graph: Importer, node: OnnxNode) -> str | None:
     dilation = tuple(node.attributes.get("dilations", (1,) * axes))
     lost = _lost(node, image, kernel, result)
     if min((*stride, *dilation)) < 1 or min(lost) < 0:
-        return "its strides, dilations or padding are out of range"
+        raise UncoveredError("its strides, dilations or padding are out of range")
     none, one = (0,) * (2 - axes), (1,) * (2 - axes)
     graph.emit(
         "transposed_conv",
@@ -130,7 +124,6 @@ def _transposed_conv(graph: Importer, node: OnnxNode) -> str | None:
         group=group,
         activation="none",
     )
-    return None
 
 
 def _lost(
@@ -170,50 +163,40 @@ def conv_attributes(graph: Importer, node: OnnxNode, window: SlidingWindow) -> d
     }
 
 
-def _max_pool(graph: Importer, node: OnnxNode) -> str | None:
-    image = graph.shape(node.inputs[0])
-    if image is None:
-        return UNKNOWN_SHAPE
+def _max_pool(graph: Importer, node: OnnxNode) -> None:
+    image = graph.known_shape(node.inputs[0])
     if any(d != 1 for d in node.attributes.get("dilations", ())):
-        return _DILATED
+        raise UncoveredError(_DILATED)
     if any(graph.is_read(name) for name in node.outputs[1:]):
-        return "its output of indices is used"
+        raise UncoveredError("its output of indices is used")
     window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
-    if window is None:
-        return DIMENSIONS
-    top, left, bottom, right = window.padding
     graph.emit(
         "max_pool",
         node.inputs,
         node.outputs[:1],
         window=window.kernel,
         stride=window.stride,
-        padding=(top, left, bottom + window.extra[0], right + window.extra[1]),
+        padding=window.extended(window.padding),
         activation="none",
     )
-    return None
 
 
-def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
-    image = graph.shape(node.inputs[0])
-    reason = graph.obstacle(node.inputs[0])
-    if image is None or reason:
-        return reason
+def _average_pool(graph: Importer, node: OnnxNode) -> None:
+    graph.check_numbers(node.inputs[0])
+    image = graph.known_shape(node.inputs[0])
     if any(d != 1 for d in node.attributes.get("dilations", ())):
-        return _DILATED
+        raise UncoveredError(_DILATED)
     window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
-    if window is None:
-        return DIMENSIONS
     x, padding = node.inputs[0], window.padding
     whole = window.kernel == (1, *image[2:])[-2:] and not any((*padding, *window.extra))
     if whole and node.source == "QLinearAveragePool":  # its global average, of integers
         axes = tuple(range(2, len(image)))
         graph.emit("mean", node.inputs[:1], node.outputs, axes=axes, keep_dims=True)
-        return None
+        return
     counted = bool(node.attributes.get("count_include_pad", 0)) and any(padding)
     if counted and any(window.extra):
         if len(image) != 4:
-            return DIMENSIONS
+            raise UncoveredError(_DIMENSIONS)
         # Padding counts, what ceil_mode adds does not: the former becomes part of the image.
         top, left, bottom, right = padding
         height, width = image[2] + top + bottom, image[3] + left + right
@@ -221,24 +204,22 @@ def _average_pool(graph: Importer, node: OnnxNode) -> str | None:
         around = ((0, 0), (0, 0), (top, bottom), (left, right))
         graph.emit("pad", [x], [padded], around=around, value=0.0)
         x, padding, counted = padded, (0, 0, 0, 0), False
-    top, left, bottom, right = padding
     graph.emit(
         "average_pool",
         [x],
         node.outputs,
         window=window.kernel,
         stride=window.stride,
-        padding=(top, left, bottom + window.extra[0], right + window.extra[1]),
+        padding=window.extended(padding),
         count_include_pad=counted,
         activation="none",
     )
-    return None
 
 
-def _global_max_pool(graph: Importer, node: OnnxNode) -> str | None:
-    image = graph.shape(node.inputs[0])
-    if image is None or len(image) not in (3, 4):
-        return UNKNOWN_SHAPE if image is None else DIMENSIONS
+def _global_max_pool(graph: Importer, node: OnnxNode) -> None:
+    image = graph.known_shape(node.inputs[0])
+    if len(image) not in (3, 4):
+        raise UncoveredError(_DIMENSIONS)
     graph.emit(
         "max_pool",
         node.inputs,
@@ -248,31 +229,24 @@ def _global_max_pool(graph: Importer, node: OnnxNode) -> str | None:
         padding=(0, 0, 0, 0),
         activation="none",
     )
-    return None
 
 
-def _global_average_pool(graph: Importer, node: OnnxNode) -> str | None:
-    image = graph.shape(node.inputs[0])
-    reason = graph.obstacle(node.inputs[0])
-    if image is None or reason:
-        return reason
+def _global_average_pool(graph: Importer, node: OnnxNode) -> None:
+    graph.check_numbers(node.inputs[0])
+    image = graph.known_shape(node.inputs[0])
     if len(image) not in (3, 4):
-        return DIMENSIONS
+        raise UncoveredError(_DIMENSIONS)
     graph.emit("mean", node.inputs, node.outputs, axes=tuple(range(2, len(image))), keep_dims=True)
-    return None
 
 
-def _batch_norm(graph: Importer, node: OnnxNode) -> str | None:
-    image = graph.shape(node.inputs[0])
-    if image is None or len(image) < 2:
-        return UNKNOWN_SHAPE
+def _batch_norm(graph: Importer, node: OnnxNode) -> None:
+    graph.known_shape(node.inputs[0], rank=2)
     if node.attributes.get("training_mode", 0) or not node.attributes.get("spatial", 1):
-        return "it is in training mode, or has per-pixel parameters"
+        raise UncoveredError("it is in training mode, or has per-pixel parameters")
     if not all(graph.is_weight(name) for name in node.inputs[1:5]):
-        return "its parameters are computed at run time"
+        raise UncoveredError("its parameters are computed at run time")
     epsilon = float(node.attributes.get("epsilon", 1e-5))
     graph.emit("batch_norm", node.inputs, node.outputs[:1], epsilon=epsilon)
-    return None
 
 
 WINDOW_RULES: dict[str, Rule] = {
