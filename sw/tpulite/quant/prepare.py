@@ -15,6 +15,9 @@ __all__ = ["prepare", "standard_opset"]
 _HARD_SWISH = 14
 """Version of the operators that brought HardSwish."""
 
+_SHAPES = ("gemm_input_shape", "gemm_output_shape")
+"""How names of extents begin that ONNX Runtime adds where it joins MatMul and Add."""
+
 _HARD_SIGMOID = {"alpha": 0.2, "beta": 0.5}
 
 
@@ -24,12 +27,23 @@ def prepare(path: Path) -> None:
     if standard_opset(model) >= _HARD_SWISH:
         _restore_hard_swish(model.graph)
     _simplify_products(model.graph)
+    _rename_shapes(model.graph)
     onnx.save(model, path)
 
 
 def standard_opset(model: onnx.ModelProto) -> int:
     """Return the version of the standard operators; 0 if there is none."""
     return max((entry.version for entry in model.opset_import if not entry.domain), default=0)
+
+
+def _rename_shapes(graph: onnx.GraphProto) -> None:
+    """Rename extents around products, or ONNX Runtime uses their names again for others."""
+    names = {x.name: f"{x.name}_kept" for x in graph.initializer if x.name.startswith(_SHAPES)}
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            node.input[index] = names.get(name, name)
 
 
 def _restore_hard_swish(graph: onnx.GraphProto) -> None:
