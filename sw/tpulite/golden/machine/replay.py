@@ -21,7 +21,7 @@ from tpulite.golden.ops import matmul_int32
 
 __all__ = ["MOST_BYTES", "Recorder", "Replay"]
 
-MOST_BYTES = 1 << 26
+MOST_BYTES = 1 << 27
 """Indices of rows that programs may keep; those of large feature maps are more."""
 
 
