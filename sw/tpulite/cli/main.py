@@ -20,6 +20,7 @@ _SECTIONS = {
         "run": ("run", "Run a network: outputs, accuracy, cycles."),
         "profile": ("profile", "Show cycles per layer, bottlenecks, and advice."),
         "chat": ("chat", "Let a language model (.gguf, .safetensors) answer."),
+        "search": ("search", "Find passages of text files by a sentence encoder."),
     },
     "Correctness": {
         "evaluate": ("evaluate", "Measure accuracy on a data set, with a confusion matrix."),

@@ -1,9 +1,8 @@
 """Reading models of the llama family: GGUF files, and safetensors with their config.json."""
 
 import errno
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.language.llama import Llama, Sizes
+from tpulite.language.safetensors_file import Reader, read_config, safetensors
 from tpulite.needs import require_package
 
 __all__ = ["is_gguf", "open_gguf", "read_llama"]
@@ -105,7 +105,7 @@ def _read_gguf(path: Path) -> Llama:
         epsilon=field("llama.attention.layer_norm_rms_epsilon"),
     )
 
-    def tensors() -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
+    def tensors() -> Iterator[tuple[str, Reader]]:
         for each in reader.tensors:
             yield each.name, lambda each=each: gguf.dequantize(each.data, each.tensor_type)
 
@@ -124,27 +124,13 @@ def _halves_apart(weight: np.ndarray, depth: int) -> np.ndarray:
 
 
 def _read_safetensors(path: Path) -> Llama:
-    require_package("safetensors", "language", "A safetensors file")
-    safetensors: Any = import_module("safetensors")
-    folder = path if path.is_dir() else path.parent
-    files = sorted(folder.glob("*.safetensors")) if path.is_dir() else [path]
-    if not files:
-        raise ValueError(f"{path} has no .safetensors file")
-    config = json.loads((folder / "config.json").read_text())
+    config = read_config(path)
     sizes, tied = _sizes_of_config(path, config)
-
-    def tensors() -> Iterator[tuple[str, Callable[[], np.ndarray]]]:
-        for file in files:
-            try:
-                with safetensors.safe_open(file, framework="numpy") as opened:
-                    for name in opened.keys():  # noqa: SIM118 - it is no mapping
-                        yield name, lambda name=name: opened.get_tensor(name).astype(np.float32)
-            except safetensors.SafetensorError as error:
-                raise ValueError(f"{file} is not a safetensors file: {error}") from error
-
-    weights = _named(path, tensors(), "model.layers.", (_SAFETENSORS, _SAFETENSORS_ENDS))
+    names = (_SAFETENSORS, _SAFETENSORS_ENDS)
+    weights = _named(path, safetensors(path), "model.layers.", names)
     if tied and "embedding" in weights:
         weights.setdefault("head", weights["embedding"])
+    folder = path if path.is_dir() else path.parent
     return Llama(config.get("_name_or_path") or folder.name, sizes, weights)
 
 
@@ -176,7 +162,7 @@ def _sizes_of_config(path: Path, config: Mapping[str, Any]) -> tuple[Sizes, bool
 
 def _named(
     path: Path,
-    tensors: Iterable[tuple[str, Callable[[], np.ndarray]]],
+    tensors: Iterable[tuple[str, Reader]],
     prefix: str,
     names: tuple[Mapping[str, str], Mapping[str, str]],
 ) -> dict[str, np.ndarray]:

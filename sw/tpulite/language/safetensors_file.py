@@ -1,0 +1,62 @@
+"""Folders of safetensors files and a config.json, as models are published."""
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tpulite.needs import require_package
+
+__all__ = ["Reader", "read_config", "safetensors"]
+
+Reader = Callable[[], np.ndarray]
+"""Reads a tensor as float32."""
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the config.json of a folder, or of the folder that a file lies in.
+
+    Raises
+    ------
+    OSError
+        If there is none.
+    ValueError
+        If it is no object of JSON.
+    """
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    file = (path if path.is_dir() else path.parent) / "config.json"
+    try:
+        config = json.loads(file.read_text())
+    except ValueError as error:
+        raise ValueError(f"{file} is no JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{file} must be an object of JSON")
+    return config
+
+
+def safetensors(path: Path) -> Iterator[tuple[str, Reader]]:
+    """Yield names of all tensors of a file or a folder, each with what reads it.
+
+    Raises
+    ------
+    ValueError
+        If the package safetensors is missing, there is no such file, or it is damaged.
+    """
+    require_package("safetensors", "language", "A safetensors file")
+    package: Any = import_module("safetensors")
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"{path} has no .safetensors file")
+    for file in files:
+        try:
+            with package.safe_open(file, framework="numpy") as opened:
+                for name in opened.keys():  # noqa: SIM118 - it is no mapping
+                    yield name, lambda name=name: opened.get_tensor(name).astype(np.float32)
+        except package.SafetensorError as error:
+            raise ValueError(f"{file} is not a safetensors file: {error}") from error
