@@ -17,6 +17,7 @@ from tpulite.graph.layers import (
     LayerGraph,
     Lut,
     Pad,
+    Pick,
     Pool,
     Reshape,
 )
@@ -105,6 +106,13 @@ CASES: dict[str, tuple[Layer, dict[str, tuple[int, int, int]], tuple[int, int, i
     "side by side": (concat(1), {"x": LARGE, "x2": (9, 9, 40)}, (9, 49, 40)),
     "blocks": (concat(2), {"x": (5, 40, 64), "x2": (5, 40, 72)}, (5, 40, 136)),
     "channels": (concat(2), {"x": (4, 30, 72), "x2": (4, 30, 40)}, (4, 30, 112)),
+    "odd columns": (
+        simple(
+            Pick, rows=tuple(range(7)), columns=tuple(range(1, 6, 2)), channels=tuple(range(640))
+        ),
+        {"x": (7, 6, 640)},
+        (7, 3, 640),
+    ),
     "other extents": (simple(Reshape), {"x": LARGE}, (18, 20, 40)),
 }
 
@@ -132,7 +140,9 @@ def test_layers_fit_64_rows(name):
 
 
 @pytest.mark.parametrize("size", [4, 8, 32])
-@pytest.mark.parametrize("name", ["conv with stride", "depthwise, many taps", "sum of two"])
+@pytest.mark.parametrize(
+    "name", ["conv with stride", "depthwise, many taps", "sum of two", "odd columns"]
+)
 def test_arrays_of_other_sizes(name, size):
     run(network(name), Config(array_size=size, ub_rows=128 if size == 32 else 64))
 

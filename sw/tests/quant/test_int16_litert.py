@@ -14,7 +14,12 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
-from tpulite_testing.graphs.wide import convolutions_of_int16, products_of_int16
+from tpulite_testing.files.tflite_builder import Builder
+from tpulite_testing.graphs.wide import (
+    convolutions_of_int16,
+    products_of_int16,
+    scale_of_int16,
+)
 
 CONFIGS = {
     "4": Config(array_size=4, ub_rows=1024, acc_rows=64, int16=True),
@@ -57,7 +62,8 @@ def test_convolutions_are_those_of_the_library(tmp_path, seed: int, kernels: str
     rng = np.random.default_rng(seed)
     channels = rng.choice([1, 3, 4, 9, 16, 20, 33], rng.integers(2, 4)).tolist()
     height, width = (int(extent) for extent in rng.integers(1, 25, 2))
-    path = _written(tmp_path, convolutions_of_int16(seed, (height, width), channels))
+    ends = "int16" if seed % 2 else "int8"
+    path = _written(tmp_path, convolutions_of_int16(seed, (height, width), channels, ends=ends))
     graph, config = load_graph(path), list(CONFIGS.values())[seed % 3]
     model = Model.load(path, config=config, exact=kernels).compile()
     assert not model.plan.hosts
@@ -67,6 +73,29 @@ def test_convolutions_are_those_of_the_library(tmp_path, seed: int, kernels: str
     inputs = [random_inputs(graph, 1, seed + i) for i in range(2)]
     compared = compare_model(model, open_oracle(kernels, path, graph), inputs)
     assert compared.same and compared.elements, str(compared)
+
+
+@pytest.mark.parametrize("kernels", ["litert-ref", "litert-opt", "litert-xnnpack", "tflm"])
+@pytest.mark.parametrize("types", [("int8", "int16"), ("int16", "int8"), ("int16", "int16")])
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_of_scale_are_those_of_the_library(tmp_path, seed: int, types, kernels: str):
+    shape = [(1, 16, 32, 20), (1, 30, 3), (8, 512), (1, 64, 64, 16)][seed]
+    path = _written(tmp_path, scale_of_int16(seed, shape, types))
+    graph, config = load_graph(path), CONFIGS["16" if seed % 2 else "4"]
+    model = Model.load(path, config=config, exact=kernels).compile()
+    assert not model.plan.hosts
+    least, most = np.iinfo(types[0]).min, np.iinfo(types[0]).max
+    every = np.resize(np.arange(least, most + 1), shape).astype(types[0])
+    (name,) = graph.inputs
+    compared = compare_model(model, open_oracle(kernels, path, graph), [{name: every}])
+    assert compared.same and compared.elements, str(compared)
+
+
+def test_changes_of_scale_that_may_leave_32_bits_stay_with_the_library(tmp_path):
+    model = Builder("int16")
+    x = model.input((1, 3), 1.0)
+    path = _written(tmp_path, model.build(model.unary("QUANTIZE", x, 2.0**-14, dtype="int8")))
+    assert "its quotient of scales is 16384" in _reason(path, CONFIGS["16"])
 
 
 def test_wide_rows_are_cut_between_pairs(tmp_path):
@@ -113,12 +142,16 @@ def test_biases_of_int32_stay_with_the_library(tmp_path):
 def test_firmware_and_ranges_of_shapes_are_refused(tmp_path):
     path = _written(tmp_path, products_of_int16(0, (1, 2, 3), (20, 4)))
     model = Model.load(path, config=CONFIGS["16"])
-    with pytest.raises(ValueError, match="firmware has no layout of int16"):
-        check_exportable(model)
+    other = _written(tmp_path, scale_of_int16(0, (1, 9), ("int8", "int16")))
+    for each in (model, Model.load(other, config=CONFIGS["16"])):
+        with pytest.raises(ValueError, match="firmware has no layout of int16"):
+            check_exportable(each)
     with pytest.raises(ValueError, match="has layers of int16"):
         compile_range(model.layers[0], ShapeRange((1, 1), (1, 9), (2, 2)), model.config)
 
 
 def test_a_machine_without_int16_says_so(tmp_path):
     path = _written(tmp_path, products_of_int16(0, (1,), (20, 4)))
+    assert "no int16" in _reason(path, Config())
+    path = _written(tmp_path, scale_of_int16(0, (1, 9), ("int8", "int16")))
     assert "no int16" in _reason(path, Config())

@@ -40,7 +40,9 @@ def check_exportable(model: Model) -> None:
         )
     if not model.layers:
         raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")
-    if any(map(has_int16, model.layers)):
+    ends = {x for layers in model.layers for x in (*layers.inputs, *layers.outputs)}
+    wide = {x for x in ends if x in graph.tensors and graph.tensors[x].dtype == "int16"}
+    if wide or any(map(has_int16, model.layers)):
         raise ValueError(
             f"{graph.name} cannot be exported: firmware has no layout of int16 activations"
         )

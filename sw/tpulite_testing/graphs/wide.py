@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite_testing.files.tflite_builder import Builder
 
-__all__ = ["convolutions_of_int16", "products_of_int16"]
+__all__ = ["convolutions_of_int16", "products_of_int16", "scale_of_int16"]
 
 _WEIGHT_SCALE = 0.01
 
@@ -58,8 +58,36 @@ def products_of_int16(
     return model.build(x)
 
 
+def scale_of_int16(seed: int, shape: Sequence[int], types: tuple[str, str]) -> bytes:
+    """Return a TFLite file of QUANTIZE; some results are halves, some saturate.
+
+    Parameters
+    ----------
+    seed : int
+        Scales and zero points.
+    shape : sequence of int
+        Shape of the tensors.
+    types : tuple of str
+        Of input and output: int8 or int16.
+    """
+    rng = np.random.default_rng(seed)
+    model = Builder(types[0])
+    zero_points = [int(rng.integers(-128, 128)) if each == "int8" else 0 for each in types]
+    around = {("int8", "int16"): -3, ("int16", "int8"): 7}.get(types, 0)
+    exponent = around + rng.uniform(-5, 5)
+    before = 2.0 ** float(rng.uniform(-9, -3))
+    after = before * 2.0 ** float(exponent if seed % 2 else round(exponent))
+    x = model.input(shape, before, zero_points[0])
+    return model.build(model.unary("QUANTIZE", x, after, zero_points[1], dtype=types[1]))
+
+
 def convolutions_of_int16(
-    seed: int, shape: tuple[int, int], channels: Sequence[int], *, most: int = 7
+    seed: int,
+    shape: tuple[int, int],
+    channels: Sequence[int],
+    *,
+    most: int = 7,
+    ends: str = "int16",
 ) -> bytes:
     """Return a TFLite file of CONV_2D, one after the other, of any geometry.
 
@@ -73,10 +101,16 @@ def convolutions_of_int16(
         Of each activation.
     most : int
         Most rows and columns of a kernel.
+    ends : str
+        Type of input and output: of int8, QUANTIZE is before and behind the convolutions.
     """
     rng = np.random.default_rng(seed)
     model, scale = Builder("int16"), 2.0**-10
-    x = model.input((1, *shape, channels[0]), scale)
+    model.dtype = ends
+    x = model.input((1, *shape, channels[0]), scale, int(rng.integers(-9, 9)) * (ends == "int8"))
+    if ends == "int8":
+        model.dtype, scale = "int16", scale / float(rng.uniform(0.7, 200))
+        x = model.unary("QUANTIZE", x, scale)
     for k, n in pairwise(channels):
         kernel = [int(extent) for extent in rng.choice(range(1, most + 1), 2)]
         stride, dilation = (tuple(map(int, rng.choice([1, 1, 2, 3], 2))) for _ in range(2))
@@ -100,4 +134,7 @@ def convolutions_of_int16(
             activation=str(rng.choice(["NONE", "RELU", "RELU6"])),
         )
         scale = step
+    if ends == "int8":
+        zero_point = int(rng.integers(-128, 128))
+        x = model.unary("QUANTIZE", x, 200 * scale, zero_point, dtype="int8")
     return model.build(x)

@@ -35,7 +35,9 @@ inspect` reports the same for your file.
   (ONNX files).
 
 The page covers int8 and uint8. Operators on floats and other integers, and operators that the
-tables do not list, run on the CPU. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around convolutions
+tables do not list, run on the CPU; but a [machine with int16](decisions/0033-int16.md) runs
+`CONV_2D` and `QUANTIZE` of int16 with all numerics of LiteRT, and `FULLY_CONNECTED` with those of
+TFLite Micro. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around convolutions
 become dilations on the machine; elsewhere they run on the CPU. In a network, cheap operators next
 to a CPU part are fused into it, where that saves transfers. `--exact bm1684x` defines convolutions,
 depthwise and dense layers, and operators that do not round.

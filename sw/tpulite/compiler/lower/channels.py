@@ -29,11 +29,12 @@ __all__ = ["channels_can_be_cut", "cut_channels"]
 def channels_can_be_cut(layer: Layer) -> bool:
     """Return whether blocks of a layer's output can be computed one after the other.
 
-    Reshaping and picking are left out, and so is joining channels: what they move lies in other
-    blocks later. Softmax needs all channels.
+    Reshaping is left out, and so are joining channels and picking others than the first ones: what
+    they move lies in other blocks later. Softmax needs all channels.
     """
     return not (
-        isinstance(layer, DepthToSpace | Pick | Reshape | Softmax | Transpose)
+        isinstance(layer, DepthToSpace | Reshape | Softmax | Transpose)
+        or (isinstance(layer, Pick) and layer.channels != tuple(range(len(layer.channels))))
         or (isinstance(layer, Concat) and layer.axis == 2)
         or (isinstance(layer, MatMul) and len({*layer.inputs}) == 1)
     )

@@ -74,7 +74,9 @@ def fill_blocks(layers: LayerGraph, config: Config) -> LayerGraph:
 
 
 def has_blocks(layer: DepthToSpace, images: Mapping[str, Activation], config: Config) -> bool:
-    """Return whether the channels of each pixel begin at a block; those of several inputs do."""
+    """Return whether the channels of each pixel begin at a block; an input's first ones do."""
+    if len(layer.inputs) == len(layer.order):
+        return True
     depth = sum(images[name].shape[2] for name in layer.inputs)
     return depth // len(layer.order) % config.array_size == 0
 

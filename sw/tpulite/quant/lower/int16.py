@@ -19,7 +19,8 @@ from tpulite.quant.exactness.scaling import (
 )
 from tpulite.quant.exactness.single_rounding import match_thresholds
 from tpulite.quant.lower.context import GraphContext
-from tpulite.quant.tensors import Quantized, UnsupportedError, centered
+from tpulite.quant.lower.int16_scales import lower_scale, scale_of
+from tpulite.quant.tensors import UnsupportedError, centered
 
 __all__ = ["is_int16", "lacking_int16", "lower_int16"]
 
@@ -34,8 +35,10 @@ _MOST_SHIFT = 7
 
 
 def is_int16(node: Node, graph: Graph) -> bool:
-    """Return whether a node is a convolution or dense layer of int16."""
-    return node.op in ("conv", "dense") and graph.tensors[node.inputs[0]].dtype == "int16"
+    """Return whether a node is of int16: a convolution, a dense layer, a change of scale."""
+    names = {"conv": node.inputs[:1], "dense": node.inputs[:1]}
+    names["requantize"] = (*node.inputs[:1], *node.outputs[:1])
+    return any(graph.tensors[name].dtype == "int16" for name in names.get(node.op, ()))
 
 
 def lacking_int16(graph: Graph, config: Config) -> Mapping[str, str]:
@@ -47,13 +50,16 @@ def lacking_int16(graph: Graph, config: Config) -> Mapping[str, str]:
 
 
 def lower_int16(node: Node, context: GraphContext) -> None:
-    """Lower FULLY_CONNECTED or CONV_2D to a convolution of pairs of int8.
+    """Lower FULLY_CONNECTED, CONV_2D or QUANTIZE to layers of pairs of int8.
 
     Raises
     ------
     UnsupportedError
         If no record gives the library's bits, or a sum may not fit 32 bits.
     """
+    if node.op == "requantize":
+        lower_scale(node, context)
+        return
     x, y, weight = (context.tensor(n) for n in (*node.inputs[:1], *node.outputs, node.inputs[1]))
     kernel = _kernel(node, x, weight)
     bias = _bias(node, context)
@@ -162,7 +168,7 @@ def _requantization(
     if not exactness.litert:
         raise UnsupportedError(f"the numerics of {exactness} are not known for int16")
     x, weight, y = tensors
-    sides = [Quantized(_scale(tensor), 0, unsigned=False) for tensor in (x, y)]
+    sides = [scale_of(tensor) for tensor in (x, y)]
     q = weight.quantization
     if q is None or not q.sound or np.any(q.zero_point) or (len(q.scale) > 1 and q.axis != 0):
         raise UnsupportedError(f"weights {weight.name!r} have no symmetric scales of outputs")
@@ -190,10 +196,3 @@ def _requantization(
         raise UnsupportedError(f"its scale {factors.max()} is beyond those of 64-bit sums")
     reduced = np.minimum((multiplier + (1 << (_REDUCED - 1))) >> _REDUCED, _MOST)
     return replace(record, multiplier=reduced << _REDUCED)
-
-
-def _scale(tensor: Tensor) -> np.float32:
-    q = tensor.quantization
-    if tensor.dtype != "int16" or q is None or not q.sound or len(q.scale) != 1 or q.zero_point[0]:
-        raise UnsupportedError(f"tensor {tensor.name!r} is not int16 with one scale, around 0")
-    return np.float32(q.scale[0])
