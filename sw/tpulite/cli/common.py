@@ -126,11 +126,18 @@ def refuse_given(names: Sequence[str], when: str) -> None:
         raise click.UsageError(f"{', '.join(given)} cannot be used {when}.")
 
 
-def device_option(default: str) -> Callable[[Command], Command]:
+MODEL = "model"
+"""The device that is none: cycles are those of the cycle model."""
+
+
+def device_option(
+    default: str, text: str = "Device to run on; tpulite info lists devices."
+) -> Callable[[Command], Command]:
     """Make the option that names a device; a wrong name is refused before anything is compiled."""
 
     def check(context: click.Context, parameter: click.Parameter, name: str) -> str:
-        require_device(name)
+        if not name == default == MODEL:
+            require_device(name)
         return name
 
     return option(
@@ -139,27 +146,12 @@ def device_option(default: str) -> Callable[[Command], Command]:
         default=default,
         show_default=True,
         callback=check,
-        help="Device to run on; tpulite info lists devices.",
+        help=text,
     )
 
 
-MODEL = "model"
-"""The device that is none: cycles are those of the cycle model."""
-
-
-def _cycle_source(context: click.Context, parameter: click.Parameter, name: str) -> str:
-    if name != MODEL:
-        require_device(name)
-    return name
-
-
-cycle_source_option = option(
-    "--device",
-    group=Topic.MACHINE,
-    default=MODEL,
-    show_default=True,
-    callback=_cycle_source,
-    help="Source of the cycles: the cycle model, or a device that counts them (rtl).",
+cycle_source_option = device_option(
+    MODEL, "Source of the cycles: the cycle model, or a device that counts them (rtl)."
 )
 
 

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from tpulite.cli.common import is_stdout, json_option, progress_bar, save_json, say, seed_option
+from tpulite.cli.common import json_option, progress_bar, say, seed_option
 from tpulite.cli.compiling import compile_model
-from tpulite.cli.export_shapes import export_shapes, limits_option, say_kept
+from tpulite.cli.export_shapes import export_shapes, limits_option, report_files
 from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import InputReader
 from tpulite.cli.layout import LayoutChoices, layout_options
@@ -99,18 +98,12 @@ def export(  # noqa: PLR0913 - options of the command
             else reference_runs(plan, inputs, model)
         )
     files = export_files(exported, references, called, output)
-    sizes = Sizes.of(exported)
-    save_json(json_path, sizes.as_dict() | {"files": [str(file) for file in files]})
-    if not is_stdout(json_path):
-        console = Console()
-        console.print(sizes.table(f"{called}: memory in bytes"))
-        said = f"{output}: {len(files)} files; {called}_selftest() of {called}.h runs it"
-        say(console, said)
-        say_kept(console, output, files)
-        if not references.has_run(model.programs):
-            library = library_name(model.graph.format, model.exactness)
-            say(
-                console,
-                f"{output}: no self-test on a PC, as the CPU parts of this network are computed "
-                f"by {library} as one; run {called}_selftest() on the chip",
-            )
+    title, use = f"{called}: memory in bytes", f"{called}_selftest() of {called}.h runs it"
+    console = report_files(Sizes.of(exported), title, files, use, json_path)
+    if not references.has_run(model.programs):
+        library = library_name(model.graph.format, model.exactness)
+        say(
+            console,
+            f"{output}: no self-test on a PC, as the CPU parts of this network are computed "
+            f"by {library} as one; run {called}_selftest() on the chip",
+        )

@@ -1,6 +1,6 @@
 """What ``export --shapes`` does: C that binds a network to shapes of a range."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,12 +10,13 @@ from tpulite.cli.bind_program import range_program
 from tpulite.cli.common import is_stdout, refuse_given, save_json, say
 from tpulite.cli.help import Topic, option
 from tpulite.cli.reading import Reading
+from tpulite.export import Sizes
 from tpulite.export.c_text import identifier
-from tpulite.export.ranges import export_range
+from tpulite.export.ranges import ExportedRange, export_range
 from tpulite.export.written import MAIN
 from tpulite.frontend.files import network_name
 
-__all__ = ["export_shapes", "limits_option", "say_kept"]
+__all__ = ["export_shapes", "limits_option", "report_files"]
 
 limits_option = option(
     "--shapes",
@@ -32,10 +33,24 @@ _USED = (
 """Parameters of the command that mean something with a range."""
 
 
-def say_kept(console: Console, folder: Path, written: Collection[Path]) -> None:
-    """Say that the example was not written, if it was not."""
-    if folder / MAIN not in written:
+def report_files(
+    sizes: Sizes | ExportedRange,
+    title: str,
+    files: Sequence[Path],
+    use: str,
+    json_path: Path | None,
+) -> Console:
+    """Print sizes and which files were written, all in one folder, and what uses them.
+
+    The record goes to ``json_path``. The console that is returned is silent if that is stdout.
+    """
+    save_json(json_path, sizes.as_dict() | {"files": [str(file) for file in files]})
+    console, folder = Console(quiet=is_stdout(json_path)), files[0].parent
+    console.print(sizes.table(title))
+    say(console, f"{folder}: {len(files)} files; {use}")
+    if folder / MAIN not in files:
         say(console, f"{folder / MAIN}: kept, it was edited; delete it to get a new one")
+    return console
 
 
 def export_shapes(
@@ -62,10 +77,6 @@ def export_shapes(
     exported = export_range(range_program(network, reading, limits, ()))
     called = identifier(name or network_name(network))
     files = exported.files(called, output)
-    save_json(json_path, exported.as_dict() | {"files": [str(file) for file in files]})
-    if not is_stdout(json_path):
-        console = Console()
-        console.print(exported.table(f"{called}: maximum over all shapes, in bytes"))
-        said = f"{output}: {len(files)} files; {called}_bind() of {called}.h binds it to a shape"
-        say(console, said)
-        say_kept(console, output, files)
+    title = f"{called}: maximum over all shapes, in bytes"
+    use = f"{called}_bind() of {called}.h binds it to a shape"
+    report_files(exported, title, files, use, json_path)

@@ -14,6 +14,7 @@ from tpulite.cli.common import is_stdout, save_array, save_csv, save_json, say
 from tpulite.cli.inputs import InputReader, Inputs
 from tpulite.cli.options import Choices
 from tpulite.cli.reading import Reading
+from tpulite.cli.run_report import ANSWERS, print_runs
 from tpulite.cli.views import Views
 from tpulite.frontend.files import network_name
 from tpulite.golden.timing import program_cycles
@@ -23,7 +24,6 @@ from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
 from tpulite.report.html import Answered
 from tpulite.report.profile import Profile, profile_run
-from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.program_graph import program_graph
@@ -31,9 +31,6 @@ from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 
 __all__ = ["RunChoices", "refuse_networks_options", "run_program"]
-
-_ANSWERS = 10
-"""Runs whose outputs are printed; all are in the record."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +125,11 @@ def run_program(
     report = _Report(network_name(path), program, names, _run_all(program, each, choices), choices)
     if views:
         answers = [
-            Answered(name, values, report.answers(results), remark="; ".join(inputs.remarks))
-            for name, values, results in zip(names, each, report.results, strict=True)
+            Answered(name, values, report.answers(number), remark="; ".join(inputs.remarks))
+            for number, (name, values) in enumerate(zip(names, each, strict=True))
         ]
         profile = report.profile or report.predicted
-        views.save_program(profile, report.speed, answers[:_ANSWERS])
+        views.save_program(profile, report.speed, answers[:ANSWERS])
     if csv_path is not None:
         save_csv(csv_path, report.layers)
     if output is not None:
@@ -199,10 +196,10 @@ class _Report:
         """Cycles of a run, and what follows of them."""
         return Speed(round(float(np.mean(self.cycles))), self.program.images, self.choices.mhz)
 
-    def answers(self, results: Results) -> list[Answer]:
+    def answers(self, number: int) -> list[Answer]:
         """Return the outputs of a run."""
-        tensors = program_graph(self.program).tensors
-        return [answer(tensors[name], value) for name, value in results.outputs.items()]
+        tensors, outputs = program_graph(self.program).tensors, self.results[number].outputs
+        return [answer(tensors[name], value) for name, value in outputs.items()]
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -216,26 +213,15 @@ class _Report:
             "cycles_of": self.cycles_of,
             **self.speed.as_dict(),
             "answers": [
-                {"input": name, "outputs": [each.as_dict() for each in self.answers(results)]}
-                for name, results in zip(self.inputs, self.results, strict=True)
+                {"input": name, "outputs": [each.as_dict() for each in self.answers(number)]}
+                for number, name in enumerate(self.inputs)
             ],
             "layers": self.layers,
         }
 
     def print(self, console: Console) -> None:
         """Print all of it."""
-        lines = []
-        for name, results in [*zip(self.inputs, self.results, strict=True)][:_ANSWERS]:
-            lines.append(name)
-            lines += [f"  {line}" for each in self.answers(results) for line in each.lines()]
-        if (more := len(self.inputs) - _ANSWERS) > 0:
-            lines.append(f"... and {more} more: --output and --json write all")
-        for line in lines:
-            console.print(line, highlight=False, markup=False)
-        if self.profile is not None:
-            console.print(profile_table(self.profile))
-        for line in self._lines():
-            say(console, line)
+        print_runs(console, self.inputs, self.answers, self.profile, self._lines())
 
     def _lines(self) -> list[str]:
         program = self.program

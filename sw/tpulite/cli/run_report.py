@@ -1,6 +1,6 @@
 """What ``run`` says: answers, the account of cycles, and how fast it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,10 +24,31 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import ModelResults
 from tpulite.runtime.model_summary import host_lines
 
-__all__ = ["RunReport"]
+__all__ = ["ANSWERS", "RunReport", "print_runs"]
 
-_ANSWERS = 10
+ANSWERS = 10
 """Inputs whose answers are printed and on the page; all are in the record."""
+
+
+def print_runs(
+    console: Console,
+    inputs: Sequence[str],
+    answers: Callable[[int], list[Answer]],
+    profile: Profile | None,
+    lines: Sequence[str],
+) -> None:
+    """Print the answers to the first inputs, the profile, and lines."""
+    found = []
+    for number, name in enumerate(inputs[:ANSWERS]):
+        found += [name, *(f"  {line}" for each in answers(number) for line in each.lines())]
+    if (more := len(inputs) - ANSWERS) > 0:
+        found.append(f"... and {more} more: --output and --json write all")
+    for line in found:
+        console.print(line, highlight=False, markup=False)
+    if profile is not None:
+        console.print(profile_table(profile))
+    for line in lines:
+        say(console, line)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +142,7 @@ class RunReport:
                 self._verdict(number),
                 remark,
             )
-            for number, name in enumerate(self.inputs[:_ANSWERS])
+            for number, name in enumerate(self.inputs[:ANSWERS])
         ]
 
     def _verdict(self, number: int) -> str:
@@ -158,26 +179,12 @@ class RunReport:
 
     def print(self, console: Console) -> None:
         """Print all of it."""
-        for line in self._answer_lines():
-            console.print(line, highlight=False, markup=False)
-        if self.profile is not None:
-            console.print(profile_table(self.profile))
-        for line in self._lines():
-            say(console, line)
+        print_runs(console, self.inputs, self.answers, self.profile, self._lines())
 
     @property
     def _speed(self) -> Speed:
         cycles = round(float(np.mean(self.cycles or 0)))
         return Speed(cycles, self.results.batch, self.mhz, self.model.cpu_share, self.host_ms)
-
-    def _answer_lines(self) -> list[str]:
-        lines = []
-        for number, name in enumerate(self.inputs[:_ANSWERS]):
-            lines.append(name)
-            lines += [f"  {line}" for each in self.answers(number) for line in each.lines()]
-        if (more := len(self.inputs) - _ANSWERS) > 0:
-            lines.append(f"... and {more} more: --output and --json write all")
-        return lines
 
     def _lines(self) -> list[str]:
         model = self.model
