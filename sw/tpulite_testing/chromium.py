@@ -60,11 +60,6 @@ class Page:
         while not await self.evaluate(f"Boolean({expression})"):
             await asyncio.sleep(0.05)
 
-    async def mouse(self, kind: str, x: float, y: float, wheel: float = 0) -> None:
-        """Move the mouse, or turn its wheel."""
-        turn = {"deltaX": 0, "deltaY": wheel} if wheel else {}
-        await self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **turn)
-
     async def click(self, element: str) -> None:
         """Click into the middle of the first element with a CSS selector, once it is in view."""
         found = f"document.querySelector({json.dumps(element)})"

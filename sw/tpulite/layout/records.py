@@ -8,7 +8,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import RecordForm
 
-__all__ = ["pack_record_columns", "pack_records", "unpack_records"]
+__all__ = ["pack_record_columns", "pack_records"]
 
 Record = Mapping[str, int]
 
@@ -89,19 +89,6 @@ def pack_record_columns(
     return blocks.reshape(-1, config.short_record_rows, config.row_bytes)
 
 
-def unpack_records(rows: np.ndarray, config: Config, form: RecordForm) -> list[dict[str, int]]:
-    """Return the records of one n-block; the inverse of :func:`pack_records`."""
-    data = rows.tobytes()
-    if form == RecordForm.FULL:
-        return [
-            _decode(data[RECORD_BYTES * c : RECORD_BYTES * (c + 1)])
-            for c in range(config.array_size)
-        ]
-    common = _decode(data[:RECORD_BYTES])
-    biases = np.frombuffer(data[-4 * config.array_size :], "<i4")
-    return [{**common, "bias": int(bias)} for bias in biases]
-
-
 def _encode(columns: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the bytes [channels, RECORD_BYTES] that :meth:`Layout.pack` gives for each channel."""
     channels = len(columns["bias"])
@@ -125,7 +112,3 @@ def _check(columns: Mapping[str, np.ndarray]) -> None:
         if any(field.problem(int(value)) is not None for value in probes):
             for record in zip(*columns.values(), strict=True):
                 isa.RECORD.pack(**dict(zip(columns, map(int, record), strict=True)))
-
-
-def _decode(data: bytes) -> dict[str, int]:
-    return isa.RECORD.unpack(int.from_bytes(data, "little"))
