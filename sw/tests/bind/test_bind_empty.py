@@ -73,7 +73,7 @@ def test_the_selector_is_total_where_extents_are_0(graph):
     assert (chosen >= 0).all()
     empty = batch * height * width == 0
     np.testing.assert_array_equal(chosen == len(strategies) - 1, empty)
-    plain = program.operator.strategies(*(axis[~empty] for axis in (batch, height, width, depth)))
+    plain = program.operator.strategies([axis[~empty] for axis in (batch, height, width, depth)])
     np.testing.assert_array_equal(chosen[~empty], choose_all(plain, (np.count_nonzero(~empty),)))
     for i in range(0, len(batch), 7):
         shape = Shape(int(batch[i]), int(height[i]), int(width[i]), channels)

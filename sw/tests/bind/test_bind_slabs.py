@@ -54,7 +54,7 @@ def test_every_shape_of_a_dense_grid_has_a_strategy_that_fits(config, kind):
         channels = np.full(batch.shape, case.channels)
         for packed in program.network.packed.values():
             height, width = packed.count(height, width)
-        strategies = program.operator.strategies(batch, height, width, channels)
+        strategies = program.operator.strategies((batch, height, width, channels))
         chosen = choose_all(strategies, batch.shape)
         assert (chosen >= 0).all()
         out_height = program.operator.axes_of(1, 1)[0].outputs(height)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import zlib
 from contextlib import suppress
-from dataclasses import astuple, fields, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -177,7 +177,7 @@ def bind(library, name: str, shape: Shape, room: int = 0, less: int = 0) -> tupl
 
     With 1 for ``less`` the image has ``room`` bytes, with 2 there are so many items of work.
     """
-    extents = (ctypes.c_int32 * 4)(*astuple(shape))
+    extents = (ctypes.c_int32 * 4)(*shape)
     numbers = (ctypes.c_uint32 * 5)(room)
     function = library[f"{name}_try"]
     function.restype = ctypes.c_void_p
@@ -282,11 +282,11 @@ def test_shapes_beyond_the_range_are_told_by_axis(built):
     programs, _, library = built
     name, (program, _) = next(iter(programs.items()))
     shapes = program.shapes
-    least = Shape(*(getattr(shapes, axis.name)[0] for axis in fields(Shape)))
-    for status, axis in enumerate(fields(Shape), 1):
-        low, high = getattr(shapes, axis.name)
+    least = Shape(*(getattr(shapes, axis)[0] for axis in Shape._fields))
+    for status, axis in enumerate(Shape._fields, 1):
+        low, high = getattr(shapes, axis)
         for extent in (low - 1, high + 1, -1, (1 << 31) - 1):
-            (got, *_), _ = bind(library, name, replace(least, **{axis.name: extent}))
+            (got, *_), _ = bind(library, name, least._replace(**{axis: extent}))
             assert got == status
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -174,12 +174,12 @@ class RangeProgram:
         widths = sorted({extents(tall, size)[name][1] for size in widths})
         grid = np.meshgrid(batches, heights, widths, indexing="ij")
         images, rows, columns = (axis.ravel().astype(np.int64) for axis in grid)
-        strategies = node.operator.strategies(images, rows, columns, depth)
+        strategies = node.operator.strategies((images, rows, columns, depth))
         missing = np.flatnonzero(choose_all(strategies, images.shape) < 0)
         if missing.size:
             extents = (int(axis[missing[0]]) for axis in (images, rows, columns))
             shape = Shape(*extents, channels=depth)
-            strategies = node.operator.strategies(*astuple(shape))
+            strategies = node.operator.strategies(shape)
             raise ValueError(self._why_not(shape, strategies, number))
 
     def _depth(self, number: int) -> int:

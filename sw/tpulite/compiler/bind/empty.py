@@ -39,7 +39,7 @@ def total_strategies(
     y, x = operator.axes_of(height, width)
     # Closed forms divide by extents: where one is 0, they get the least that suits the window.
     extents = most(height, none * y.reach), most(width, none * x.reach)
-    found = operator.strategies(most(batch, 1), *extents, most(channels, 1))
+    found = operator.strategies((most(batch, 1), *extents, most(channels, 1)))
     sizes = dict.fromkeys(found[0].sizes, 0)
     kept = (each._replace(feasible=both(each.feasible, some)) for each in found)
     return (*kept, Strategy("empty", none, 0, 0, sizes))

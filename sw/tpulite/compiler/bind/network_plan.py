@@ -44,9 +44,7 @@ class LayerPlan:
     @cached_property
     def candidates(self) -> tuple[Strategy, ...]:
         """All strategies that were compared, in closed form."""
-        shape = self.shape
-        extents = shape.batch, shape.height, shape.width, shape.channels
-        return self.node.operator.strategies(*extents, self.room)
+        return self.node.operator.strategies(self.shape, self.room)
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ class _Binder:
         found = []
         for start, most in ways:
             room = Room(most, sources, stored, chained=not self._alone)
-            facts = self._together, height, width, channels, room
+            facts = (self._together, height, width, channels), room
             key = number if node.kind is None else -1 - node.kind, facts
             if key not in self._chosen:
                 self._chosen[key] = choose(node.operator.strategies(*facts))

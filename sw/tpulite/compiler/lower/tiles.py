@@ -174,9 +174,8 @@ class TiledLayer:
         return Shape(1, self.source.height, self.source.width, self.channels)
 
     def _strategies(self, way: int, room: Room) -> list[Strategy]:
-        shape = self._shape
-        extents = shape.batch, shape.height, shape.width, shape.channels
-        return [each for each in self.operators[way].strategies(*extents, room) if each.feasible]
+        found = self.operators[way].strategies(self._shape, room)
+        return [each for each in found if each.feasible]
 
 
 class _Placer:

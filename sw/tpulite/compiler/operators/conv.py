@@ -22,7 +22,7 @@ from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.operators.conv_commands import conv_steps
 from tpulite.compiler.operators.conv_table import ConvWork
 from tpulite.compiler.operators.operator import Constants, Operator, Task
-from tpulite.compiler.operators.shapes import Shape, ShapeRange
+from tpulite.compiler.operators.shapes import Extents, Shape, ShapeRange
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, even_cut
 from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights
@@ -90,7 +90,7 @@ class Convolution(Operator):
     def __init__(
         self, layer: Conv, shapes: ShapeRange, config: Config, *, packed_rows: bool
     ) -> None:
-        self.layer, self._config = layer, config
+        self.layer, self.config = layer, config
         kh, kw, channels, _ = layer.weight.shape
         for what, value, limit in (
             ("padding", max(layer.padding), LARGEST_PAD),
@@ -145,14 +145,14 @@ class Convolution(Operator):
 
     def _packed_rows(self, shapes: ShapeRange) -> _Dense | None:
         """Return how inputs are packed, if that saves k-tiles and every shape permits it."""
-        layer, size = self.layer, self._config.array_size
+        layer, size = self.layer, self.config.array_size
         kh, kw, channels, _ = layer.weight.shape
         dense = _Dense(channels, layer.stride[1] * channels, kw * channels)
         chunks = ceil_div(dense.length, size)
         saves = chunks < kw * ceil_div(channels, size)
         fits = dense.step <= size and max(kh, chunks) <= LARGEST_KERNEL and max(layer.dilation) == 1
         columns = self._x.outputs(shapes.width[1])
-        return dense if saves and fits and columns <= self._config.acc_rows else None
+        return dense if saves and fits and columns <= self.config.acc_rows else None
 
     def axes_of(self, height: Number, width: Number) -> tuple[Axis1D, Axis1D]:
         """Return the geometries along height and width."""
@@ -167,7 +167,7 @@ class Convolution(Operator):
         """Return the vectors of an image row."""
         if self._dense is None:
             return width
-        size = self._config.array_size
+        size = self.config.array_size
         used = (self._x.outputs(width) - 1) * self._dense.step + self._dense.length
         unit = BEAT_BYTES // gcd(BEAT_BYTES, size)
         return ceil_div(ceil_div(used, size), unit) * unit
@@ -179,17 +179,9 @@ class Convolution(Operator):
         outputs = self._y.outputs(height), self._x.outputs(width)
         return ActivationExtents(batch, height, self._vectors(width), *outputs)
 
-    def strategies(
-        self,
-        batch: Number,
-        height: Number,
-        width: Number,
-        channels: Number,
-        room: Room | None = None,
-    ) -> tuple[Strategy, ...]:
+    def strategies_in(self, extents: Extents, room: Room) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`conv_strategies`."""
-        room = room or Room(self._config.ub_rows)
-        return conv_strategies(self.facts, self._extents(batch, height, width), room)
+        return conv_strategies(self.facts, self._extents(*extents[:3]), room)
 
     def source_spec(self, spec: TensorSpec) -> TensorSpec:
         """Return how an input that only this layer reads should lie in DRAM."""
@@ -204,13 +196,13 @@ class Convolution(Operator):
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
         """Return the tiles of a strategy: slabs of rows, and panels of their columns."""
         facts, sizes = self.facts, strategy.sizes
-        extents = self._extents(shape.batch, shape.height, shape.width)
+        extents = self._extents(*shape[:3])
         kind, _, mode = strategy.name.partition("/")
         bounds = slab_bounds(mode, sizes["parts"], slab_rows(facts, extents, room))
         flat = self.flat
         cut = [Cut("pixels" if flat else "rows", tuple(bounds.tolist()))]
         if not flat:
-            unit = BEAT_BYTES // min(BEAT_BYTES, self._config.row_bytes)
+            unit = BEAT_BYTES // min(BEAT_BYTES, self.config.row_bytes)
             cut.append(even_cut("columns", extents.out_width, sizes["panels"], unit))
         tiles = prod(map(len, cut))
         cut.append(Cut("channels", (0, self.layer.weight.shape[3])))
@@ -237,7 +229,7 @@ class Convolution(Operator):
         works = []
         for task in tasks:
             operator, shape = task.operator, task.shape
-            extents = operator._extents(shape.batch, shape.height, shape.width)
+            extents = operator._extents(*shape[:3])
             works.append(ConvWork(operator.facts, extents, task.strategy, task.site))
         return conv_steps(works)
 

@@ -19,7 +19,7 @@ from tpulite.compiler.operators.depthwise_commands import depthwise_steps
 from tpulite.compiler.operators.depthwise_table import FilterWork
 from tpulite.compiler.operators.depthwise_weights import pack_depthwise
 from tpulite.compiler.operators.operator import Constants, Operator, Task
-from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut
 from tpulite.compiler.place.requantizations import pool_requantization
@@ -71,7 +71,7 @@ class DepthwiseFilter(Operator):
         ):
             if value > limit:
                 raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
-        self._layer, self._config = layer, config
+        self._layer, self.config = layer, config
         self._axes = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
         weights = pack_depthwise(layer, config, outputs, averages)
         self.constants = weights.data
@@ -114,27 +114,19 @@ class DepthwiseFilter(Operator):
         """Return the rows of the buffer for all weights and parameters."""
         return self.facts.blocks * self.facts.block_rows(self.facts.weights.patterns[0])
 
-    def strategies(
-        self,
-        batch: Number,
-        height: Number,
-        width: Number,
-        channels: Number,
-        room: Room | None = None,
-    ) -> tuple[Strategy, ...]:
+    def strategies_in(self, extents: Extents, room: Room) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`depthwise_strategies`."""
-        room = room or Room(self._config.ub_rows)
-        return depthwise_strategies(self.facts, (batch, height, width), room)
+        return depthwise_strategies(self.facts, extents[:3], room)
 
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
         """Return the tiles of a strategy: slabs of rows of single channel blocks."""
         facts, sizes = self.facts, strategy.sizes
-        rows = filter_rows(facts, (shape.batch, shape.height, shape.width), room)
+        rows = filter_rows(facts, shape[:3], room)
         bounds = slab_bounds(strategy.name.partition("/")[2], sizes["parts"], rows)
         cut = (
             Cut("rows", tuple(bounds.tolist())),
             Cut("columns", (0, facts.x.outputs(shape.width))),
-            block_cut(shape.channels, range(facts.blocks + 1), self._config.array_size),
+            block_cut(shape.channels, range(facts.blocks + 1), self.config.array_size),
         )
         slots, in_rows, out_rows = sizes["slots"], sizes["in_slot"], sizes["out_slot"]
         tiles = prod(map(len, cut))
@@ -153,6 +145,6 @@ class DepthwiseFilter(Operator):
         """Return the steps of all depthwise convolutions."""
         works = []
         for task in tasks:
-            extents = task.shape.batch, task.shape.height, task.shape.width
+            extents = task.shape[:3]
             works.append(FilterWork(task.operator.facts, extents, task.strategy, task.site))
         return depthwise_steps(works)

@@ -4,11 +4,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
-from tpulite.arch.config import BEAT_BYTES
+from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import Number
-from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Tiling
 from tpulite.compiler.operators.transfer import DramTensor
@@ -126,6 +126,7 @@ class Operator(Protocol):
     weights, as far as commands name them.
     """
 
+    config: Config
     constants: bytes
     key: Hashable | None
     zero_points: tuple[int, int]
@@ -134,18 +135,15 @@ class Operator(Protocol):
         """Return the geometries of its window along height and width."""
         ...
 
-    def strategies(
-        self,
-        batch: Number,
-        height: Number,
-        width: Number,
-        channels: Number,
-        room: Room | None = None,
-    ) -> tuple[Strategy, ...]:
+    def strategies(self, extents: Extents, room: Room | None = None) -> tuple[Strategy, ...]:
         """Return all strategies, in closed form: of one shape, or of arrays of them.
 
         Without ``room`` there is the whole buffer, and all tensors are in DRAM.
         """
+        return self.strategies_in(extents, room or Room(self.config.ub_rows))
+
+    def strategies_in(self, extents: Extents, room: Room) -> tuple[Strategy, ...]:
+        """Return the same; see :meth:`strategies`."""
         ...
 
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:

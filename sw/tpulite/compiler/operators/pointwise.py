@@ -12,7 +12,7 @@ from tpulite.arch.numerics import INT8
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, cuts, grain
 from tpulite.compiler.operators.operator import Constants, Operator, Resident, Site, Task
-from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import (
     CONSTANT,
     Computes,
@@ -72,7 +72,7 @@ class Pointwise(Operator):
     def __init__(
         self, layer: Affine | Elementwise | Lut, layers: LayerGraph, config: Config
     ) -> None:
-        self._config = config
+        self.config = config
         self.spare = b""
         match layer:
             case Affine():
@@ -98,24 +98,16 @@ class Pointwise(Operator):
         """Return the rows of the buffer for all weights and parameters."""
         return self.facts.common_rows
 
-    def strategies(
-        self,
-        batch: Number,
-        height: Number,
-        width: Number,
-        channels: Number,
-        room: Room | None = None,
-    ) -> tuple[Strategy, ...]:
+    def strategies_in(self, extents: Extents, room: Room) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`pointwise_plans`."""
-        room = room or Room(self._config.ub_rows)
-        blocks = ceil_div(channels, self._config.array_size)
-        pixels = batch * height * width
+        batch, height, width, channels = extents
+        blocks, pixels = ceil_div(channels, self.config.array_size), batch * height * width
         plans = pointwise_plans(self.facts, pixels, blocks, self._grain, room)
         return tuple(plan.strategy for plan in plans)
 
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
         """Return the tiles of a strategy: planes, or parts of them."""
-        sizes, size = strategy.sizes, self._config.array_size
+        sizes, size = strategy.sizes, self.config.array_size
         blocks = ceil_div(shape.channels, size)
         begins = cuts(blocks, sizes["tiles"] // sizes["parts"], 1)
         plane = shape.batch * shape.height * shape.width
@@ -178,7 +170,7 @@ class Pointwise(Operator):
             zero = np.zeros(1, np.int64)
             words = load_constants(0, self.facts.common_rows, zero)
             return Loads(words, zero, zero)
-        size = RECORD_BYTES * self._config.array_size
+        size = RECORD_BYTES * self.config.array_size
         rows = tiles.blocks * self.facts.block_rows
         first = constants.add(self._bound_constants(channels)) - offset
         words = load_constants(first + tiles.first_block * size, rows, tiles.slot + tiles.none)
@@ -222,7 +214,7 @@ class Pointwise(Operator):
     def _bound_constants(self, channels: int) -> bytes:
         """Return parameters of the first channels; what is beyond computes zeros."""
         used = RECORD_BYTES * channels
-        return self.parameters[:used] + self.spare * (-channels % self._config.array_size)
+        return self.parameters[:used] + self.spare * (-channels % self.config.array_size)
 
 
 class _Tiles:

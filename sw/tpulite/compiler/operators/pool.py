@@ -13,7 +13,7 @@ from tpulite.compiler.geometry.axis import Axis1D, axes_of
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div
 from tpulite.compiler.operators.operator import Constants, Operator, Task
 from tpulite.compiler.operators.pool_commands import PoolCommands
-from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut, even_cut
 from tpulite.compiler.place.constants import common_record
@@ -53,7 +53,7 @@ class Pooling(Operator):
     """
 
     def __init__(self, layer: Pool, config: Config, *, whole: bool = False) -> None:
-        self._config, self.layer, self._whole = config, layer, whole
+        self.config, self.layer, self._whole = config, layer, whole
         if max(layer.window) > LARGEST_WINDOW and not whole:
             raise ValueError(
                 f"{layer.title}: a window must cover {LARGEST_WINDOW} positions of an axis "
@@ -97,28 +97,20 @@ class Pooling(Operator):
         """Return the rows of the buffer for all weights and parameters."""
         return self.facts.record_rows
 
-    def strategies(
-        self,
-        batch: Number,
-        height: Number,
-        width: Number,
-        channels: Number,
-        room: Room | None = None,
-    ) -> tuple[Strategy, ...]:
+    def strategies_in(self, extents: Extents, room: Room) -> tuple[Strategy, ...]:
         """Return all strategies; see :func:`pool_strategies`."""
-        room = room or Room(self._config.ub_rows)
-        blocks = ceil_div(channels, self._config.array_size)
-        return pool_strategies(self._facts_of(height, width), (batch, height, width), blocks, room)
+        blocks = ceil_div(extents[3], self.config.array_size)
+        return pool_strategies(self._facts_of(*extents[1:3]), extents[:3], blocks, room)
 
     def tiling(self, shape: Shape, strategy: Strategy, room: Room) -> Tiling:
         """Return the tiles of a strategy: slabs of rows, and panels of their columns."""
         facts, sizes = self._facts_of(shape.height, shape.width), strategy.sizes
         rows = pool_rows(facts, shape.batch, shape.height, shape.width, room)
         bounds = slab_bounds(strategy.name.partition("/")[2], sizes["parts"], rows)
-        unit = BEAT_BYTES // min(BEAT_BYTES, self._config.row_bytes)
+        unit = BEAT_BYTES // min(BEAT_BYTES, self.config.row_bytes)
         columns = even_cut("columns", facts.x.outputs(shape.width), sizes["panels"], unit)
         blocks = np.arange(sizes["groups"] + 1) * sizes["tile_blocks"]
-        channels = block_cut(shape.channels, blocks, self._config.array_size)
+        channels = block_cut(shape.channels, blocks, self.config.array_size)
         cut = Cut("rows", tuple(bounds.tolist())), columns, channels
         slots, first, input_rows = sizes["slots"], facts.record_rows, sizes["in_slot"]
         used = min(slots, prod(map(len, cut)))
@@ -135,7 +127,7 @@ class Pooling(Operator):
         shape, strategy, site = task.shape, task.strategy, task.site
         commands = PoolCommands(self._facts_of(shape.height, shape.width), shape, strategy, site)
         records, param_row = self._parameters(*commands.sizes)
-        rows = len(records) // self._config.row_bytes
+        rows = len(records) // self.config.row_bytes
         first = constants.add(records) - task.offset if rows else 0
         return commands.step(self.fields, param_row, first, rows)
 
@@ -146,12 +138,12 @@ class Pooling(Operator):
             return records, np.zeros((len(y), len(x)), np.int64)
         counts, index = np.unique(y[:, None] * x, return_inverse=True)
         records = [self.record(count) for count in counts.tolist()]
-        rows = len(records[0]) // self._config.row_bytes
+        rows = len(records[0]) // self.config.row_bytes
         return b"".join(records), index.reshape(len(y), len(x)) * rows
 
     def record(self, count: int) -> bytes:
         """Return the record of windows of ``count`` vectors."""
         if count not in self._records:
             requantization = pool_requantization(self.layer, count)
-            self._records[count] = common_record(requantization, self._config).tobytes()
+            self._records[count] = common_record(requantization, self.config).tobytes()
         return self._records[count]

@@ -45,7 +45,7 @@ class PoolCommands:
         self._source, self._target = site.sources[0], site.target
         sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
         room = Room(0, (sourced,), stored)
-        self._rows = rows = pool_rows(facts, shape.batch, shape.height, shape.width, room)
+        self._rows = rows = pool_rows(facts, *shape[:3], room)
         self._columns = facts.x.outputs(shape.width)
         self._groups, self._blocks, self._panels = (
             sizes[name] for name in ("groups", "tile_blocks", "panels")

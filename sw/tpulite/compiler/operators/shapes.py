@@ -2,12 +2,18 @@
 
 from dataclasses import dataclass, fields
 from numbers import Integral
+from typing import NamedTuple
 
-__all__ = ["Shape", "ShapeRange", "interval"]
+from tpulite.compiler.geometry.closed_forms import Number
+
+__all__ = ["Extents", "Shape", "ShapeRange", "interval"]
 
 
-@dataclass(frozen=True)
-class Shape:
+Extents = tuple[Number, Number, Number, Number]
+"""Batch, height, width and channels: of one shape, or of arrays of them."""
+
+
+class Shape(NamedTuple):
     """Extents of the input of a layer.
 
     Parameters

@@ -26,7 +26,7 @@ def strategies_of(network: Network, shape: Shape) -> tuple[Strategy, ...]:
     """Return all strategies of a network of one layer for shapes that are not empty."""
     node = network.nodes[0]
     height, width = network.extents(shape.height, shape.width)[node.inputs[0]]
-    return node.operator.strategies(shape.batch, height, width, shape.channels)
+    return node.operator.strategies((shape.batch, height, width, shape.channels))
 
 
 def selector_text(network: Network, text: OperatorText) -> str:
