@@ -1,1 +1,1 @@
-"""How long the paths of the chip are, and how many gates it has, in a generic gate library."""
+"""How long the paths of the chip are, and how large it is: in gates, standard cells, an FPGA."""

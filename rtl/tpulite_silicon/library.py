@@ -15,13 +15,12 @@ to the next. As there, a flip-flop has neither reset nor enable: those become ga
 
 from dataclasses import dataclass
 
-__all__ = ["CELLS", "FLIPFLOP", "RESISTANCE", "SRAM_ACCESS", "Cell", "liberty"]
+from tpulite_silicon.timed import RISE, SRAM_ACCESS, Arc, Library, Table, TimedCell
+
+__all__ = ["CELLS", "FLIPFLOP", "FO4", "RESISTANCE", "Cell", "liberty"]
 
 RESISTANCE = 0.15
 """FO4 for each unit of load at a gate of drive 1."""
-
-SRAM_ACCESS = 10.0
-"""FO4 from the clock to the read data of a memory macro of a few kilobytes."""
 
 
 @dataclass(frozen=True)
@@ -132,14 +131,15 @@ def _combinational(cell: Cell) -> str:
     )
 
 
-def _arc(cell: Cell, pin: str) -> str:
+def _arc(cell: Cell, pin: str, kind: str = "combinational") -> str:
     near, far = cell.delay(pin, 0), cell.delay(pin, _FAR)
     rows = f'values ("{near:.3f}, {near:.3f}", "{far:.3f}, {far:.3f}");'
     tables = "".join(
         f"        {table}(linear) {{ {rows} }}\n"
         for table in ("cell_rise", "cell_fall", "rise_transition", "fall_transition")
     )
-    return f'      timing() {{\n        related_pin : "{pin}";\n{tables}      }}\n'
+    pins = f'        related_pin : "{pin}";\n        timing_type : {kind};\n'
+    return f"      timing() {{\n{pins}{tables}      }}\n"
 
 
 def _flipflop() -> str:
@@ -149,6 +149,60 @@ def _flipflop() -> str:
     ff(IQ, IQN) {{ clocked_on : "C"; next_state : "D"; }}
     pin(C) {{ direction : input; capacitance : {clock}; clock : true; }}
     pin(D) {{ direction : input; capacitance : {data}; }}
-    pin(Q) {{ direction : output; function : "IQ"; }}
+    pin(Q) {{
+      direction : output;
+      function : "IQ";
+{_arc(FLIPFLOP, "C", "rising_edge")}    }}
   }}
 """
+
+
+def _linear(intrinsic: float, drive: float) -> tuple[Arc, ...]:
+    """Return the arc of a fit: a rising edge stands for both, and slews do not matter."""
+    far = intrinsic + RESISTANCE / drive * _FAR
+    return (Arc(RISE, RISE, Table((0.0,), (0.0, _FAR), ((intrinsic, far),)), _constant(0.0)),)
+
+
+def _constant(value: float) -> Table:
+    return Table((0.0,), (0.0,), ((value,),))
+
+
+def _timed(cell: Cell) -> TimedCell:
+    arcs = {pin: _linear(delay, cell.drive) for pin, (_, delay) in cell.pins.items()}
+    loads = {pin: load for pin, (load, _) in cell.pins.items()}
+    return TimedCell(cell.name, cell.area, loads, {"Y": arcs})
+
+
+_GATES = {name: _timed(cell) for name, cell in CELLS.items()}
+_BUFFER = CELLS["BUF4"]
+(_CLOCK_LOAD, _LAUNCH), (_DATA_LOAD, _SETUP) = FLIPFLOP.pins.values()
+_SETUPS = [(RISE, _constant(_SETUP))]
+_PORT_LOAD = 2.0
+"""Of an input of a memory macro and of a port."""
+
+FO4 = Library(
+    name="fo4",
+    text=liberty(),
+    gates=_GATES,
+    registers={
+        FLIPFLOP.name: TimedCell(
+            FLIPFLOP.name,
+            FLIPFLOP.area,
+            {"C": _CLOCK_LOAD, "D": _DATA_LOAD},
+            {"Q": {"C": _linear(_LAUNCH, FLIPFLOP.drive)}},
+            {"D": _SETUPS},
+            "C",
+        )
+    },
+    macro=TimedCell(
+        "memory macro",
+        0.0,
+        {"": _PORT_LOAD},
+        {"": {"": _linear(SRAM_ACCESS, _BUFFER.drive)}},
+        {"": _SETUPS},
+    ),
+    port=TimedCell("port", 0.0, {"": _PORT_LOAD}, {"": {"": _linear(0.0, _BUFFER.drive)}}),
+    buffers={RISE: _GATES[_BUFFER.name].outputs["Y"]["A"][0]},
+    buffer_load=_BUFFER.pins["A"][0],
+)
+"""The library, for analyses."""

@@ -1,16 +1,19 @@
 """The chip as one flat netlist of gates, registers and memories, put together from its blocks."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
-from tpulite_silicon.library import CELLS, FLIPFLOP, Cell
+from tpulite_silicon.library import FO4
+from tpulite_silicon.timed import Library, TimedCell
 
-__all__ = ["Gate", "Kind", "Netlist", "Terminal", "flatten"]
+__all__ = ["Gate", "Netlist", "Pin", "Terminal", "flatten"]
 
 Bit = int | str
 """A net of a block in Yosys's JSON; a constant is a string."""
+
+Pin = tuple[str, int]
+"""A pin of a cell, and the net that it is at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +21,9 @@ class Gate:
     """An instance of a library cell in an instance of a block; nets are numbers."""
 
     block: str
-    cell: Cell
-    inputs: tuple[tuple[str, int], ...]
-    output: int
-
-
-class Kind(Enum):
-    """What paths begin and end at."""
-
-    REGISTER = "register"
-    MACRO = "memory macro"
-    PORT = "port of the chip"
+    cell: TimedCell
+    inputs: tuple[Pin, ...]
+    output: Pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +36,24 @@ class Terminal:
         Instance of the block that it is in, from the top: ``mxu.array.pe_0_0``.
     name : str
         The register and its bit, the memory, or the port.
-    kind : Kind
-    inputs, outputs : tuple of int
-        Nets that end and begin here.
+    cell : TimedCell
+        The register, or what stands for a memory macro or a port.
+    inputs, outputs : tuple of Pin
+        Where paths end and begin.
     """
 
     block: str
     name: str
-    kind: Kind
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
+    cell: TimedCell
+    inputs: tuple[Pin, ...]
+    outputs: tuple[Pin, ...]
 
 
 @dataclass
 class Netlist:
-    """Everything in the chip; ``areas`` are the gate equivalents of each instance of a block."""
+    """Everything in the chip; ``areas`` are those of each instance of a block."""
 
+    library: Library
     gates: list[Gate] = field(default_factory=list)
     storage: list[Terminal] = field(default_factory=list)
     ports: list[Terminal] = field(default_factory=list)
@@ -64,7 +61,7 @@ class Netlist:
     nets: int = 0
 
 
-def flatten(top: str, block: Callable[[str], dict]) -> Netlist:
+def flatten(top: str, block: Callable[[str], dict], library: Library = FO4) -> Netlist:
     """Return the netlist of a design.
 
     Parameters
@@ -73,9 +70,11 @@ def flatten(top: str, block: Callable[[str], dict]) -> Netlist:
         Name of the topmost block.
     block : callable
         Returns a block's module in Yosys's JSON by its name; called once for each name.
+    library : Library
+        Whose cells the blocks consist of.
     """
     blocks: dict[str, _Block] = {}
-    netlist = Netlist()
+    netlist = Netlist(library)
     joined: list[int] = []  # net that a net is part of; itself, if it stands for the whole
 
     def root(net: int) -> int:
@@ -88,7 +87,7 @@ def flatten(top: str, block: Callable[[str], dict]) -> Netlist:
     while waiting:
         path, name, connections, outside = waiting.pop()
         if name not in blocks:
-            blocks[name] = _Block.read(block(name))
+            blocks[name] = _Block.read(block(name), library)
         content = blocks[name]
         first = len(joined)
         joined.extend(range(first, first + len(content.bits)))
@@ -99,22 +98,16 @@ def flatten(top: str, block: Callable[[str], dict]) -> Netlist:
                     joined[root(local[inner])] = root(outside[outer])
         netlist.areas[path] = content.area
         netlist.gates += [
-            Gate(path, cell, tuple((pin, local[bit]) for pin, bit in inputs), local[output])
-            for cell, inputs, output in content.gates
+            Gate(path, cell, _at(local, inputs), (pin, local[bit]))
+            for cell, inputs, (pin, bit) in content.gates
         ]
         netlist.storage += [
-            Terminal(
-                path,
-                what,
-                kind,
-                tuple(local[bit] for bit in inputs),
-                tuple(local[bit] for bit in outputs),
-            )
-            for what, kind, inputs, outputs in content.storage
+            Terminal(path, what, cell, _at(local, inputs), _at(local, outputs))
+            for what, cell, inputs, outputs in content.storage
         ]
         if not path:
             netlist.ports = [
-                Terminal(path, port, Kind.PORT, *_port_nets(content, port, local))
+                Terminal(path, port, library.port, *_port_nets(content, port, local))
                 for port in content.ports
             ]
         for instance, child, ports in content.children:
@@ -125,7 +118,7 @@ def flatten(top: str, block: Callable[[str], dict]) -> Netlist:
             gate.block,
             gate.cell,
             tuple((pin, root(net)) for pin, net in gate.inputs),
-            root(gate.output),
+            (gate.output[0], root(gate.output[1])),
         )
         for gate in netlist.gates
     ]
@@ -141,14 +134,14 @@ class _Block:
 
     ports: dict[str, list[Bit]]
     bits: list[int]
-    gates: list[tuple[Cell, list[tuple[str, int]], int]]
+    gates: list[tuple[TimedCell, list[Pin], Pin]]
     outward: frozenset[str]
-    storage: list[tuple[str, Kind, list[int], list[int]]]
+    storage: list[tuple[str, TimedCell, list[Pin], list[Pin]]]
     children: list[tuple[str, str, dict[str, list[Bit]]]]
     area: float
 
     @classmethod
-    def read(cls, module: dict) -> "_Block":
+    def read(cls, module: dict, library: Library) -> "_Block":
         """Return what Yosys has written of a block."""
         names = _names(module)
         bits: set[int] = set()
@@ -159,26 +152,20 @@ class _Block:
             kind, connections = cell["type"], cell["connections"]
             for pin in connections.values():
                 bits.update(_nets(pin))
-            if kind in CELLS:
-                inputs = [(p, bit) for p in CELLS[kind].pins for bit in _nets(connections[p])]
-                gates.append((CELLS[kind], inputs, connections["Y"][0]))
-            elif kind == FLIPFLOP.name:
-                (output,) = connections["Q"]
-                storage.append(
-                    (
-                        names.get(output, name),
-                        Kind.REGISTER,
-                        list(_nets(connections["D"])),
-                        [output],
-                    )
-                )
+            if timed := library.gates.get(kind):
+                (output,) = _pins(connections, timed.outputs)
+                gates.append((timed, _pins(connections, timed.loads), output))
+            elif timed := library.registers.get(kind):
+                inputs = [pin for pin in _pins(connections, timed.loads) if pin[0] != timed.clock]
+                outputs = _pins(connections, timed.outputs)
+                what = next((names[bit] for _, bit in outputs if bit in names), name)
+                storage.append((what, timed, inputs, outputs))
             elif kind == "$mem_v2":
-                storage.append((_macro_name(cell), Kind.MACRO, *_macro_nets(cell)))
+                storage.append((_macro_name(cell), library.macro, *_macro_nets(cell)))
             elif kind.startswith("$"):
                 raise ValueError(f"Cell {name} is a {kind}, which is no gate")
             else:
                 children.append((name, kind, connections))
-        registers = sum(kind is Kind.REGISTER for _, kind, _, _ in storage)
         return cls(
             ports={name: port["bits"] for name, port in module["ports"].items()},
             bits=sorted(bits),
@@ -188,25 +175,35 @@ class _Block:
             ),
             storage=storage,
             children=children,
-            area=sum(cell.area for cell, _, _ in gates) + registers * FLIPFLOP.area,
+            area=sum(cell.area for _, cell, *_ in storage) + sum(cell.area for cell, *_ in gates),
         )
+
+
+def _at(local: dict[Bit, int], pins: list[Pin]) -> tuple[Pin, ...]:
+    """Return pins at the nets of an instance."""
+    return tuple((pin, local[bit]) for pin, bit in pins)
 
 
 def _port_nets(
     block: _Block, port: str, local: dict[Bit, int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the nets that end and begin at a port of the topmost block."""
-    nets = tuple(local[bit] for bit in _nets(block.ports[port]))
-    return (nets, ()) if port in block.outward else ((), nets)
+) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
+    """Return what ends and begins at a port of the topmost block."""
+    pins = _at(local, [("", bit) for bit in _nets(block.ports[port])])
+    return (pins, ()) if port in block.outward else ((), pins)
 
 
 def _moved(terminal: Terminal, root: Callable[[int], int]) -> Terminal:
     """Return a terminal at the nets that its nets are part of."""
     return replace(
         terminal,
-        inputs=tuple(map(root, terminal.inputs)),
-        outputs=tuple(map(root, terminal.outputs)),
+        inputs=tuple((pin, root(net)) for pin, net in terminal.inputs),
+        outputs=tuple((pin, root(net)) for pin, net in terminal.outputs),
     )
+
+
+def _pins(connections: dict[str, list[Bit]], pins: Iterable[str]) -> list[Pin]:
+    """Return those of some pins that are at a net."""
+    return [(pin, bit) for pin in pins for bit in _nets(connections.get(pin, []))]
 
 
 def _nets(bits: list[Bit]) -> Iterator[int]:
@@ -230,12 +227,13 @@ def _macro_name(cell: dict) -> str:
     return re.sub(r"\$\d+$", "", cell["parameters"]["MEMID"].lstrip("\\"))
 
 
-def _macro_nets(cell: dict) -> tuple[list[int], list[int]]:
-    """Return the nets into and out of a memory; its clocks are everybody's."""
+def _macro_nets(cell: dict) -> tuple[list[Pin], list[Pin]]:
+    """Return what goes into and out of a memory; its clocks are everybody's."""
     connections = cell["connections"]
     inputs = [
         bit
         for port in ("RD_ADDR", "RD_EN", "WR_ADDR", "WR_EN", "WR_DATA")
         for bit in _nets(connections[port])
     ]
-    return list(dict.fromkeys(inputs)), list(_nets(connections["RD_DATA"]))
+    outputs = _nets(connections["RD_DATA"])
+    return [("", bit) for bit in dict.fromkeys(inputs)], [("", bit) for bit in outputs]

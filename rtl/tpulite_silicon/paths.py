@@ -4,26 +4,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tpulite_silicon.library import CELLS, FLIPFLOP, RESISTANCE, SRAM_ACCESS
-from tpulite_silicon.netlist import Gate, Kind, Netlist, Terminal
+from tpulite_silicon.netlist import Gate, Netlist, Terminal
+from tpulite_silicon.timed import FALL, RISE
 
-__all__ = ["Analysis", "Path", "wire_delay"]
-
-_BUFFER = CELLS["BUF4"]
-_BUFFER_LOAD = 16.0
-"""What a buffer of a tree drives, in units of the smallest inverter's input."""
-
-_BEGIN = {
-    Kind.REGISTER: (FLIPFLOP.pins["C"][1], FLIPFLOP.drive),
-    Kind.MACRO: (SRAM_ACCESS, _BUFFER.drive),
-    Kind.PORT: (0.0, _BUFFER.drive),
-}
-"""FO4 after which a path begins, and the drive with which it does."""
-
-_END = {Kind.REGISTER: FLIPFLOP.pins["D"][1], Kind.MACRO: FLIPFLOP.pins["D"][1], Kind.PORT: 0.0}
-"""FO4 that a path must end before the clock."""
-
-_LOAD = {Kind.REGISTER: FLIPFLOP.pins["D"][0], Kind.MACRO: 2.0, Kind.PORT: 2.0}
+__all__ = ["Analysis", "Path"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +16,8 @@ class Path:
 
     Parameters
     ----------
-    fo4 : float
-        From the clock to the end's setup time.
+    delay : float
+        From the clock to the end's setup time, in the library's unit of time.
     levels : int
         Gates on the way.
     start, end : Terminal
@@ -41,29 +25,11 @@ class Path:
         The gates, in order.
     """
 
-    fo4: float
+    delay: float
     levels: int
     start: Terminal
     end: Terminal
     through: tuple[Gate, ...]
-
-
-def wire_delay(load: float, drive: float) -> float:
-    """Return the FO4 that an output of a drive needs for a load, with buffers where they help.
-
-    Examples
-    --------
-    >>> round(wire_delay(4, 1.0), 3)
-    0.6
-    >>> wire_delay(1000, 1.0) < 10
-    True
-    """
-    direct = RESISTANCE / drive * load
-    stage = _BUFFER.delay("A", _BUFFER_LOAD)
-    if direct <= stage:
-        return direct
-    first = load / _BUFFER_LOAD * _BUFFER.pins["A"][0]
-    return min(direct, stage + wire_delay(first, drive))
 
 
 class Analysis:
@@ -76,54 +42,64 @@ class Analysis:
     """
 
     def __init__(self, netlist: Netlist) -> None:
+        self._library = netlist.library
         self._loads = _loads(netlist)
         self._gates = list(_in_order(netlist))
 
     def longest(self, starts: Sequence[Terminal], ends: Sequence[Terminal]) -> list[Path]:
         """Return the longest path to each end to which one leads.
 
-        Only what is among ``starts`` begins paths; constants never do.
+        Only what is among ``starts`` begins paths; constants never do. An edge has the slowest slew
+        with which one comes, whether or not that is the latest.
         """
-        loads = self._loads
-        arrival: list[float | None] = [None] * len(loads)
-        origin: list[Gate | Terminal | None] = [None] * len(loads)
-        before = [-1] * len(loads)  # the input of the gate by which the path comes
+        loads, library = self._loads, self._library
+        # Of each edge at each net: two to a net.
+        arrival: list[float | None] = [None] * (2 * len(loads))
+        slews = [0.0] * len(arrival)
+        origin: list[Gate | Terminal | None] = [None] * len(arrival)
+        before = [-1] * len(arrival)  # the edge at the gate's input by which the path comes
 
         for terminal in starts:
-            access, drive = _BEGIN[terminal.kind]
-            for net in terminal.outputs:
-                arrival[net] = access + wire_delay(loads[net], drive)
-                origin[net] = terminal
+            for pin, net in terminal.outputs:
+                for arc in terminal.cell.launches(pin):
+                    edge = 2 * net + arc.after
+                    at, slew = library.through(arc, library.clock_slew, loads[net])
+                    slews[edge] = max(slews[edge], slew)
+                    if (latest := arrival[edge]) is None or at > latest:
+                        arrival[edge], origin[edge] = at, terminal
 
         for gate in self._gates:
-            latest: float | None = None
+            output, after = gate.output
             for pin, net in gate.inputs:
-                at = arrival[net]
-                if at is None:
-                    continue
-                at += gate.cell.pins[pin][1]
-                if latest is None or at > latest:
-                    latest = at
-                    before[gate.output] = net
-            if latest is not None:
-                arrival[gate.output] = latest + wire_delay(loads[gate.output], gate.cell.drive)
-                origin[gate.output] = gate
+                for arc in gate.cell.outputs[output].get(pin, ()):
+                    start, edge = 2 * net + arc.before, 2 * after + arc.after
+                    if (at := arrival[start]) is None:
+                        continue
+                    delay, slew = library.through(arc, slews[start], loads[after])
+                    slews[edge] = max(slews[edge], slew)
+                    if (latest := arrival[edge]) is None or at + delay > latest:
+                        arrival[edge], origin[edge], before[edge] = at + delay, gate, start
 
-        def path(end: Terminal, net: int, fo4: float) -> Path:
+        def path(end: Terminal, edge: int, delay: float) -> Path:
             gates: list[Gate] = []
-            while isinstance(gate := origin[net], Gate):
+            while isinstance(gate := origin[edge], Gate):
                 gates.append(gate)
-                net = before[net]
-            start = origin[net]
+                edge = before[edge]
+            start = origin[edge]
             assert isinstance(start, Terminal)
-            return Path(fo4, len(gates), start, end, tuple(reversed(gates)))
+            return Path(delay, len(gates), start, end, tuple(reversed(gates)))
 
         paths = []
         for terminal in ends:
-            arrivals = [(at, net) for net in terminal.inputs if (at := arrival[net]) is not None]
-            if arrivals:
-                at, net = max(arrivals)
-                paths.append(path(terminal, net, at + _END[terminal.kind]))
+            delays = [
+                (at + terminal.cell.setup(pin, way, slews[edge], library.clock_slew), edge)
+                for pin, net in terminal.inputs
+                for way in (RISE, FALL)
+                if (at := arrival[edge := 2 * net + way]) is not None
+            ]
+            if delays:
+                delay, edge = max(delays)
+                paths.append(path(terminal, edge, delay))
         return paths
 
 
@@ -132,16 +108,16 @@ def _loads(netlist: Netlist) -> list[float]:
     loads = [0.0] * netlist.nets
     for gate in netlist.gates:
         for pin, net in gate.inputs:
-            loads[net] += gate.cell.pins[pin][0]
+            loads[net] += gate.cell.loads[pin]
     for terminal in (*netlist.storage, *netlist.ports):
-        for net in terminal.inputs:
-            loads[net] += _LOAD[terminal.kind]
+        for pin, net in terminal.inputs:
+            loads[net] += terminal.cell.loads[pin]
     return loads
 
 
 def _in_order(netlist: Netlist) -> Iterator[Gate]:
     """Yield the gates, each after those that drive it."""
-    driven = {gate.output for gate in netlist.gates}
+    driven = {gate.output[1] for gate in netlist.gates}
     users: dict[int, list[int]] = {}
     missing = [0] * len(netlist.gates)
     for number, gate in enumerate(netlist.gates):
@@ -155,7 +131,7 @@ def _in_order(netlist: Netlist) -> Iterator[Gate]:
         gate = netlist.gates[ready.popleft()]
         done += 1
         yield gate
-        for user in users.get(gate.output, ()):
+        for user in users.get(gate.output[1], ()):
             missing[user] -= 1
             if missing[user] == 0:
                 ready.append(user)

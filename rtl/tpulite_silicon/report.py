@@ -10,9 +10,11 @@ from itertools import groupby
 
 from tpulite.configs import named_chip
 from tpulite_silicon.design import Design, joint_name, plain_name
+from tpulite_silicon.library import FO4
 from tpulite_silicon.netlist import Netlist, flatten
 from tpulite_silicon.paths import Analysis, Path
 from tpulite_silicon.synthesis import gates_of
+from tpulite_silicon.timed import Library
 from tpulite_verilated.toolchain import build_root
 
 __all__ = ["identity", "known_report", "measure", "report", "write_report"]
@@ -21,7 +23,11 @@ _ROUTES = 60
 _ARRAY = re.compile(r"^mxu\.array\.pe_")
 
 
-def measure(design: Design, progress: Callable[[int, int], None] = lambda *_: None) -> dict:
+def measure(
+    design: Design,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    library: Library = FO4,
+) -> dict:
     """Return the report of a design, whose blocks Yosys or the cache makes into gates.
 
     Before each block ``progress`` is told how many are done, and of how many.
@@ -33,26 +39,28 @@ def measure(design: Design, progress: Callable[[int, int], None] = lambda *_: No
         nonlocal done
         progress(done, total)
         done += 1
-        return gates_of(design, design.modules[name])
+        return gates_of(design, design.modules[name], library)
 
-    return report(flatten(design.top, block))
+    return report(flatten(design.top, block, library))
 
 
 def report(netlist: Netlist) -> dict:
-    """Return paths and gates as plain values.
+    """Return paths and areas as plain values.
 
-    ``chip`` has the longest path of all, and the gates; ``blocks`` for each block the longest path
-    that *ends* in it, wherever it begins, and the gates of all its ``count`` instances without the
+    Lengths of paths are ``fo4`` and areas ``gates``, or ``ns`` and ``um2``, as the library says.
+    ``chip`` has the longest path of all, and the area; ``blocks`` for each block the longest path
+    that *ends* in it, wherever it begins, and the area of all its ``count`` instances without the
     blocks inside. Blocks whose names differ in numbers only are one. ``paths`` are the longest,
     one for each sequence of blocks that paths take, with the number of gates in each block.
     ``ports`` has the longest paths from inputs of the chip, to outputs, and from those to these.
     """
     analysis = Analysis(netlist)
+    library = netlist.library
     storage, ports = netlist.storage, netlist.ports
-    paths = sorted(analysis.longest(storage, storage), key=lambda path: -path.fo4)
-    gates: defaultdict[str, float] = defaultdict(float)
+    paths = sorted(analysis.longest(storage, storage), key=lambda path: -path.delay)
+    areas: defaultdict[str, float] = defaultdict(float)
     for instance, area in netlist.areas.items():
-        gates[joint_name(instance)] += area
+        areas[joint_name(instance)] += area
     count = Counter(map(joint_name, netlist.areas))
     longest: dict[str, Path] = {}
     routes: dict[tuple[str, ...], Path] = {}
@@ -62,23 +70,28 @@ def report(netlist: Netlist) -> dict:
             routes.setdefault(_route(path), path)
 
     blocks = [
-        {"name": name, "count": count[name], **_plain(longest.get(name)), "gates": round(area)}
-        for name, area in gates.items()
+        {
+            "name": name,
+            "count": count[name],
+            **_plain(longest.get(name), library),
+            library.area_unit: round(area),
+        }
+        for name, area in areas.items()
     ]
     array = sum(area for instance, area in netlist.areas.items() if _ARRAY.match(instance))
     return {
         "chip": {
-            **_plain(paths[0] if paths else None),
-            "gates": round(sum(gates.values())),
-            "gates_array": round(array),
+            **_plain(paths[0] if paths else None, library),
+            library.area_unit: round(sum(areas.values())),
+            f"{library.area_unit}_array": round(array),
         },
-        "blocks": sorted(blocks, key=lambda block: -block["fo4"]),
+        "blocks": sorted(blocks, key=lambda block: -block[library.unit]),
         "ports": {
-            "inputs": _plain(_longest(analysis.longest(ports, storage))),
-            "outputs": _plain(_longest(analysis.longest(storage, ports))),
-            "through": _plain(_longest(analysis.longest(ports, ports))),
+            "inputs": _plain(_longest(analysis.longest(ports, storage)), library),
+            "outputs": _plain(_longest(analysis.longest(storage, ports)), library),
+            "through": _plain(_longest(analysis.longest(ports, ports)), library),
         },
-        "paths": [{**_plain(path), "through": _through(path)} for path in routes.values()],
+        "paths": [{**_plain(path, library), "through": _through(path)} for path in routes.values()],
     }
 
 
@@ -104,15 +117,15 @@ def known_report(kind: str, name: str) -> dict:
 
 
 def _longest(paths: list[Path]) -> Path | None:
-    return max(paths, key=lambda path: path.fo4, default=None)
+    return max(paths, key=lambda path: path.delay, default=None)
 
 
-def _plain(path: Path | None) -> dict:
+def _plain(path: Path | None, library: Library) -> dict:
     """Return a path as a JSON object; a block in which no path ends has one of no length."""
     if path is None:
-        return {"fo4": 0.0, "levels": 0, "start": "", "end": ""}
+        return {library.unit: 0.0, "levels": 0, "start": "", "end": ""}
     return {
-        "fo4": round(path.fo4, 1),
+        library.unit: round(path.delay * library.scale, library.digits),
         "levels": path.levels,
         "start": f"{plain_name(path.start.block)}.{path.start.name}".lstrip("."),
         "end": f"{plain_name(path.end.block)}.{path.end.name}".lstrip("."),

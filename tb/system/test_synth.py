@@ -66,6 +66,6 @@ def test_the_chip_fits_and_is_the_sum_of_its_blocks():
 
 def test_an_unknown_configuration_is_one_line():
     result = synth("5x5")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stderr.startswith("5x5: no such configuration; choose from 4x4, ")
     assert len(result.stderr.splitlines()) == 1
