@@ -29,11 +29,11 @@ def test_names_are_read_back(name):
     [
         ("ddr", "^ddr: no such memory .did you mean ddr3"),
         ("ddr3,latency=9", "^latency: no such field of a memory"),
-        ("ddr3,shared", "^memory 'ddr3,shared': 'shared' must be FIELD=VALUE$"),
+        ("ddr3,shared", "^'shared' must be FIELD=VALUE; fields are read_latency, "),
         ("ddr3,shared=2", "^shared of a memory must be a number from 0 to 1, not '2'$"),
         ("ddr3,read_latency=1", "^read_latency of a memory must be a number from 2 to 10000, not"),
         ("ddr3,beat_cycles=-1", "^beat_cycles of a memory must be a number from 0 to 10000, not"),
-        ("ddr3,shared=0,shared=1", "^memory 'ddr3,shared=0,shared=1': shared is given twice$"),
+        ("ddr3,shared=0,shared=1", "^shared of memory 'ddr3,shared=0,shared=1' is given twice$"),
     ],
 )
 def test_what_is_no_memory_is_refused(text, message):

@@ -7,7 +7,7 @@ from typing import Any
 
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
-from tpulite.near import no_such
+from tpulite.near import changes_of, no_such
 
 __all__ = [
     "BUILDS",
@@ -128,24 +128,15 @@ def read_field(field: str, text: str) -> Any:
 
 def _read_name(name: str, known: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Return the name in CONFIGS and the values of changed fields; ValueError if one is unknown."""
-    first, *changes = name.split(",")
+    for field in _BUILD_FIELDS:
+        if field not in known and f",{field}=" in name:
+            option = field.replace("_", "-")
+            raise ValueError(f"{field} is an option of tpulite verilog: --{option}")
+    first, changes = changes_of("configuration", name, known)
     first = _ALIASES.get(first, first)
     if first not in CONFIGS:
         raise ValueError(no_such("configuration", first, CONFIGS))
-    values: dict[str, Any] = {}
-    for change in changes:
-        field, equals, text = change.partition("=")
-        if not equals:
-            raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(known)}")
-        if field in _BUILD_FIELDS and field not in known:
-            option = field.replace("_", "-")
-            raise ValueError(f"{field} is an option of tpulite verilog: --{option}")
-        if field not in known:
-            raise ValueError(no_such("field of a configuration", field, known))
-        if field in values:
-            raise ValueError(f"{field} of configuration {name!r} is given twice")
-        values[field] = read_field(field, text)
-    return first, values
+    return first, {field: read_field(field, text) for field, text in changes.items()}
 
 
 _SIZES = [field.name for field in fields(Config) if field.name != "array_size"]  # the name says it

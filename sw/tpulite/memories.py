@@ -6,7 +6,7 @@ from functools import cache
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
-from tpulite.near import no_such
+from tpulite.near import changes_of, no_such
 
 __all__ = ["MEMORIES", "bandwidth", "memory_name", "named_memory"]
 
@@ -44,19 +44,10 @@ def named_memory(text: str) -> MemoryTiming:
     >>> named_memory("sdram16,shared=0").beat_cycles
     8
     """
-    name, *changes = text.split(",")
+    name, changes = changes_of("memory", text, _FIELDS)
     if name not in MEMORIES:
         raise ValueError(no_such("memory", name, MEMORIES))
-    values: dict[str, int] = {}
-    for change in changes:
-        field, equals, value = change.partition("=")
-        if not equals:
-            raise ValueError(f"memory {text!r}: {change!r} must be FIELD=VALUE")
-        if field not in _FIELDS:
-            raise ValueError(no_such("field of a memory", field, _FIELDS))
-        if field in values:
-            raise ValueError(f"memory {text!r}: {field} is given twice")
-        values[field] = _number(field, value)
+    values = {field: _number(field, value) for field, value in changes.items()}
     return replace(MEMORIES[name], **values)
 
 

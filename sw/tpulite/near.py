@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-__all__ = ["did_you_mean", "no_such", "which_file"]
+__all__ = ["changes_of", "did_you_mean", "no_such", "which_file"]
 
 _ALIKE = 0.6
 """Least similarity of two names, as :mod:`difflib` measures it."""
@@ -57,6 +57,42 @@ def no_such(what: str, name: str, known: Collection[str]) -> str:
     few = 0 < len(known) <= _FEW
     listed = f"; choose from {', '.join(known)}" if few and not near else ""
     return f"{name}: no such {what}{near}{listed}"
+
+
+def changes_of(what: str, text: str, known: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Return a name and the values of the fields that are given behind it.
+
+    Parameters
+    ----------
+    what : str
+        What is named.
+    text : str
+        ``NAME,FIELD=VALUE,FIELD=VALUE``.
+    known : collection of str
+        Its fields.
+
+    Raises
+    ------
+    ValueError
+        If a field is unknown, has no value, or has two.
+
+    Examples
+    --------
+    >>> changes_of("memory", "ddr3,read_latency=60", ["read_latency", "shared"])
+    ('ddr3', {'read_latency': '60'})
+    """
+    name, *changes = text.split(",")
+    values: dict[str, str] = {}
+    for change in changes:
+        field, equals, value = change.partition("=")
+        if not equals:
+            raise ValueError(f"{change!r} must be FIELD=VALUE; fields are {', '.join(known)}")
+        if field not in known:
+            raise ValueError(no_such(f"field of a {what}", field, known))
+        if field in values:
+            raise ValueError(f"{field} of {what} {text!r} is given twice")
+        values[field] = value
+    return name, values
 
 
 def which_file(path: Path, names: Iterable[str] = ()) -> str:

@@ -30,6 +30,8 @@ ENCODERS = {
     "before": OnnxEncoder(first=True),
     "spelled": OnnxEncoder(spelled=True),
     "before, spelled": OnnxEncoder(first=True, spelled=True, masked=False),
+    "axes as input": OnnxEncoder(spelled=True, opset=18, last_axis=2, masked=False),
+    "positive axis": OnnxEncoder(first=True, last_axis=2, masked=False),
     "wide": OnnxEncoder(tokens=21, width=48, heads=3, masked=False),
 }
 

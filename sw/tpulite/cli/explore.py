@@ -175,7 +175,7 @@ def explore(  # noqa: PLR0913 - options of the command
     space = Space(config, read_axes(axes), build, options.timing)
     parts = _read(networks, reading, choices)
     store = Store(work.records("explore"))
-    study = Study(parts, space, choices.options(), store, fresh=not choices.cache, process=process)
+    study = Study(parts, space, options, store, fresh=not choices.cache, process=process)
     with work.executor(measure, parts, compiler_key) as executor, study_progress() as tell:
         if trials is not None:
             points = search(study, trials, objectives, executor, seed=seed, tell=tell)
@@ -185,7 +185,7 @@ def explore(  # noqa: PLR0913 - options of the command
     best = pareto([point for point in points if not limits.broken(point)], objectives)
     said = answer(points, limits)
     first = sorted(best, key=lambda point: point.objective(objectives[0]))[: simulated or 0]
-    counted = list(count_on_chip(parts, space, first, choices.options()))
+    counted = list(count_on_chip(parts, space, first, options))
     if html is not None:
         study_page = Shown(points, best, limits, objectives, said)
         write_whole(html, partial(write_study, study=study_page))

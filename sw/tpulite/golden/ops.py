@@ -14,7 +14,6 @@ from tpulite.graph.requantization import Requantization, addends
 
 __all__ = [
     "SATURATION",
-    "bytes_of_int16",
     "matmul_int32",
     "reciprocals",
     "requantize",
@@ -145,18 +144,6 @@ def rescale(  # noqa: PLR0913 - fields of a channel record
     biased = wrap32(np.add(acc, bias, dtype=np.int64))
     scaled = scale_accumulators(biased, multiplier=multiplier, shift=shift, rounding=rounding)
     return np.clip(scaled + np.asarray(zero_point, dtype=np.int64), low, high)
-
-
-def bytes_of_int16(values: ArrayLike) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Return upper and lower bytes, the latter with the top bit inverted: 256 u + l + 128.
-
-    Examples
-    --------
-    >>> [x.tolist() for x in bytes_of_int16([-32768, -1, 0, 256])]
-    [[-128, -1, 0, 1], [-128, 127, -128, -128]]
-    """
-    values = np.asarray(values, dtype=np.int64)
-    return (values >> 8).astype(np.int8), ((values & 255) - 128).astype(np.int8)
 
 
 def requantize_sums(sums: ArrayLike, record: Requantization) -> NDArray[np.int8]:

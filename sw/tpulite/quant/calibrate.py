@@ -131,8 +131,8 @@ def default_numerics(data: bytes) -> str:
     ONNX Runtime computes normalizations, and softmax before products, in floats, which no integer
     machine reproduces. Of other networks it computes nearly everything with integers.
     """
-    graph = _parse(data).graph
-    return "litert-ref" if has_attention(graph) or find_norms(graph) else "ort"
+    model = _parse(data)
+    return "litert-ref" if has_attention(model.graph) or find_norms(model) else "ort"
 
 
 def fixed_batch(data: bytes) -> bytes:

@@ -34,6 +34,10 @@ class OnnxEncoder:
         Whether an input says which tokens are padding.
     straight : bool
         Whether the residual connection begins with the input, not with a dense layer.
+    opset : int
+        Of the file: from 18 on the axes of a mean are an input.
+    last_axis : int
+        How the normalized axis is named: -1, or 2.
     outlier : float
         How much larger one channel of the residual connection is than the others.
     """
@@ -45,12 +49,14 @@ class OnnxEncoder:
     spelled: bool = False
     masked: bool = True
     straight: bool = False
+    opset: int = 17
+    last_axis: int = -1
     outlier: float = 1.0
     _rng: np.random.Generator = field(init=False, default_factory=lambda: np.random.default_rng(48))
 
     def build(self) -> bytes:
         """Return the file; its inputs are ``x`` and perhaps ``mask``."""
-        b = OnnxBuilder()
+        b = OnnxBuilder(opset=self.opset)
         x = b.input("x", (1, self.tokens, self.width))
         x = x if self.straight else self._linear(b, x, self.width, self.outlier)
         if self.first:
@@ -84,11 +90,16 @@ class OnnxEncoder:
     def _normalized(self, b: OnnxBuilder, x: str) -> str:
         gamma, beta = 1 + self._draw(self.width) / 8, self._draw(self.width) / 8
         if not self.spelled:
-            return b.node("LayerNormalization", x, gamma, beta, axis=-1)
-        d = b.node("Sub", x, b.node("ReduceMean", x, axes=[-1]))
-        variance = b.node("ReduceMean", b.node("Pow", d, np.float32(2)), axes=[-1])
+            return b.node("LayerNormalization", x, gamma, beta, axis=self.last_axis)
+        d = b.node("Sub", x, self._mean(b, x))
+        variance = self._mean(b, b.node("Pow", d, np.float32(2)))
         y = b.node("Div", d, b.node("Sqrt", b.node("Add", variance, np.float32(1e-12))))
         return b.node("Add", b.node("Mul", y, gamma), beta)
+
+    def _mean(self, b: OnnxBuilder, x: str) -> str:
+        if self.opset < 18:
+            return b.node("ReduceMean", x, axes=[self.last_axis])
+        return b.node("ReduceMean", x, np.array([self.last_axis]))
 
     def _dense(self, b: OnnxBuilder, x: str) -> str:
         hidden = self._linear(b, x, _HIDDEN * self.width)

@@ -17,7 +17,8 @@ from tpulite.golden.effects.vectors import record_offset
 from tpulite.golden.machine.arithmetic import Records, conv_sums, vector_results
 from tpulite.golden.machine.dram import Dram
 from tpulite.golden.machine.records import read_records, unpack_records, wide_bounds
-from tpulite.golden.ops import bytes_of_int16, requantize, rescale
+from tpulite.golden.ops import requantize, rescale
+from tpulite.layout.int16 import split_int16
 
 __all__ = ["Datapath"]
 
@@ -98,10 +99,9 @@ class Datapath:
                 if (fault := self._record_fault(records, command["record_row"])) is not None:
                     return fault
                 gain = records.pop("gain")
-                results = self.buffer[access.writes].view(np.int8)
                 if command["int16"]:
-                    wide = wide_bounds(records, gain)
-                    results[::2], results[1::2] = bytes_of_int16(rescale(sums, **wide))
+                    results = rescale(sums, **wide_bounds(records, gain)).astype(np.int16)
+                    results = split_int16(results).reshape(-1, self.config.array_size)
                 else:
                     results = requantize(sums, **records)
                 self.buffer[access.writes] = results.view(np.uint8)

@@ -48,7 +48,6 @@ class BurstStores(TransferHead):
         self.read = 0  # cycle after the last row of the one before
         self.answered = deque([-1] * config.dma_bursts, config.dma_bursts)  # of those before
         self.waited = 0  # cycles in which a command's bursts waited for the memory
-        self.stopped = 0
 
     def start(self, time: int) -> None:
         """Start the first command of the queue."""
@@ -104,7 +103,7 @@ class BurstStores(TransferHead):
         answered = self.path.end(time - 1 + self.beat, beats) + self.response
         self.answered.append(answered)
         if last:
-            self._complete(fields, record, answered)
+            self._answer(fields, record, answered)
         self._expect()
 
     def _delayed(self, row: int, rows: int) -> int:
@@ -115,15 +114,9 @@ class BurstStores(TransferHead):
             row, self.begin, rows, starve=True, pace=pace, beside=beside
         )
 
-    def _complete(self, fields: dict[str, int], record: Record, answered: int) -> None:
+    def _answer(self, fields: dict[str, int], record: Record, answered: int) -> None:
         """Take note of the last response of a command, and give its tokens."""
         idle = self.unread[0][4].start if self.unread else answered
         record.axi = self.waited + max(0, min(idle, answered) - (self.read + self.beat))
         self.waited = 0
-        stop = answered + 1
-        if signal := fields["signal"]:
-            stop = answered + STORE_TOKEN
-            self.machine.give(Engine.STORE, signal, stop)
-        record.count(self.stopped, stop)
-        self.stopped = stop
-        self.machine.finish = max(self.machine.finish, stop)
+        self.complete(record, fields["signal"], answered, STORE_TOKEN)

@@ -13,7 +13,7 @@ def _nothing(_: int) -> None:
 
 
 class DataPath:
-    """When the data path of a memory takes bursts; those that come first are named first.
+    """When the data path of a memory takes bursts, which must come to it in order of time.
 
     Parameters
     ----------

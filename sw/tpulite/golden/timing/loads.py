@@ -87,7 +87,7 @@ class Loads(TransferHead):
         self.issued = -1  # when the last burst was issued, a cycle before its address
         self.current: _Load | None = None
         self.walk = Walk(0, self.banks, 0, 0)  # the last rows, one a cycle
-        self.written = self.stopped = 0  # last row in the buffer, and end of the last command
+        self.written = 0  # last row in the buffer
 
     def start(self, time: int) -> None:
         """Start the first command of the queue."""
@@ -303,10 +303,4 @@ class Loads(TransferHead):
         """Take note that the last row of a command is in the buffer, and give its tokens."""
         # It waits for the tokens of the command before.
         self.written = max(self.written, self.stopped)
-        stop = self.written + 1
-        if load.signal:
-            stop = self.written + LOAD_TOKEN
-            self.machine.give(Engine.LOAD, load.signal, stop)
-        load.record.count(self.stopped, stop)
-        self.stopped = stop
-        self.machine.finish = max(self.machine.finish, stop)
+        self.complete(load.record, load.signal, self.written, LOAD_TOKEN)

@@ -35,7 +35,6 @@ class Stores(TransferHead):
         self.bursts: deque[int] = deque()  # theirs
         self.begin = 0  # first row of the first one
         self.read = 0  # cycle after the last row of the one before
-        self.stopped = 0
         self.banks = config.ub_banks
         self.beat = store_beat(config)
         self.answer = self.beat + machine.memory.write_response
@@ -97,13 +96,7 @@ class Stores(TransferHead):
         answered = time - 1 + self.answer
         idle = self.started[0][1].start if self.started else answered
         record.axi = max(0, min(idle, answered) - (time + self.beat))
-        stop = answered + 1
-        if signal := fields["signal"]:
-            stop = answered + STORE_TOKEN
-            self.machine.give(Engine.STORE, signal, stop)
-        record.count(self.stopped, stop)
-        self.stopped = stop
-        self.machine.finish = max(self.machine.finish, stop)
+        self.complete(record, fields["signal"], answered, STORE_TOKEN)
         self._expect()
 
     def _meets(self) -> bool:

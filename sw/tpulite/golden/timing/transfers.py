@@ -14,6 +14,7 @@ class TransferHead(Head):
     def __init__(self, machine: Clockwork, engine: Engine) -> None:
         super().__init__(machine, engine)
         self._held = False  # the first command is in the registers
+        self.stopped = 0  # end of the last command that has ended
 
     def earliest(self, offered: int) -> int:
         """Return when a command that is offered in a cycle starts, but for its tokens."""
@@ -31,3 +32,13 @@ class TransferHead(Head):
         """Start the first command, and take its tokens."""
         self._held = False
         return super().pop(time)
+
+    def complete(self, record: Record, signal: int, last: int, token: int) -> None:
+        """Take note of the last cycle of a command, and give its tokens so many cycles later."""
+        stop = last + 1
+        if signal:
+            stop = last + token
+            self.machine.give(self.engine, signal, stop)
+        record.count(self.stopped, stop)
+        self.stopped = stop
+        self.machine.finish = max(self.machine.finish, stop)

@@ -12,6 +12,7 @@ import onnx
 from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.graph import Links, is_square
 from tpulite.quant.floats.ranges import Range, rounded
@@ -58,14 +59,17 @@ class Norm:
         return centered / np.sqrt(variance + self.epsilon)
 
 
-def find_norms(graph: onnx.GraphProto) -> list[Norm]:
+def find_norms(model: onnx.ModelProto) -> list[Norm]:
     """Return the normalizations over the last axis whose factors are constants."""
-    links = Links(graph)
-    found = (_whole(node, links) or _decomposed(node, links) for node in graph.node)
+    links = Links(model.graph)
+    axes = Axes(model, links)
+    found = (
+        _whole(node, links, axes) or _decomposed(node, links, axes) for node in model.graph.node
+    )
     return [norm for norm in found if norm is not None]
 
 
-def _whole(node: onnx.NodeProto, links: Links) -> Norm | None:
+def _whole(node: onnx.NodeProto, links: Links, axes: Axes) -> Norm | None:
     """Return what a LayerNormalization is."""
     if node.op_type != "LayerNormalization" or len([x for x in node.output if x]) > 1:
         return None
@@ -73,7 +77,9 @@ def _whole(node: onnx.NodeProto, links: Links) -> Norm | None:
     gamma = links.constants.get(node.input[1])
     given = len(node.input) > 2 and node.input[2]
     beta = links.constants.get(node.input[2]) if given else np.zeros(1, np.float32)
-    if gamma is None or beta is None or gamma.ndim != 1 or flags.get("axis", -1) != -1:
+    if gamma is None or beta is None or gamma.ndim != 1:
+        return None
+    if flags.get("axis", -1) not in (-1, axes.rank(node.input[0]) - 1):
         return None
     epsilon = float(flags.get("epsilon", 1e-5))
     beta = np.broadcast_to(beta, gamma.shape)
@@ -81,17 +87,18 @@ def _whole(node: onnx.NodeProto, links: Links) -> Norm | None:
     return Norm(node.input[0], node.output[0], *_wide(gamma, beta), epsilon, [node], places)
 
 
-def _decomposed(node: onnx.NodeProto, links: Links) -> Norm | None:
+def _decomposed(node: onnx.NodeProto, links: Links, axes: Axes) -> Norm | None:
     """Return the normalization that begins with the difference from a mean."""
-    if node.op_type != "Sub" or not _is_mean(
-        mean := links.writer.get(node.input[1]), node.input[0]
-    ):
+    if node.op_type != "Sub":
+        return None
+    mean = links.writer.get(node.input[1])
+    if not _is_mean(mean, node.input[0], links, axes):
         return None
     centered = node.output[0]
     readers = links.readers.get(centered, [])
     square = next((x for x in readers if is_square(x, links)), None)
     variance = None if square is None else links.only_reader(square.output[0])
-    if square is None or not _is_mean(variance, square.output[0]):
+    if square is None or not _is_mean(variance, square.output[0], links, axes):
         return None
     assert mean is not None and variance is not None
     add = links.only_reader(variance.output[0])
@@ -127,12 +134,15 @@ def _next(node: onnx.NodeProto, kind: str, links: Links) -> tuple[onnx.NodeProto
     return (found, places[0]) if places else None
 
 
-def _is_mean(node: onnx.NodeProto | None, x: str) -> bool:
+def _is_mean(node: onnx.NodeProto | None, x: str, links: Links, axes: Axes) -> bool:
     """Tell whether an operator is the mean of a tensor over its last axis, which it keeps."""
-    if node is None or node.op_type != "ReduceMean" or node.input[0] != x or len(node.input) > 1:
+    if node is None or node.op_type != "ReduceMean" or node.input[0] != x:
         return False
     flags = attributes_of(node)
-    return list(flags.get("axes", ())) == [-1] and flags.get("keepdims", 1) == 1
+    # An attribute up to opset 17, an input from then on.
+    over = links.constants.get(node.input[1]) if len(node.input) > 1 else flags.get("axes")
+    last = over is not None and list(over) in ([-1], [axes.rank(x) - 1])
+    return last and flags.get("keepdims", 1) == 1
 
 
 def _wide(gamma: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -71,7 +71,7 @@ def scale_streams(model: onnx.ModelProto, feeds: Sequence[Feed]) -> Streams:
     feeds : sequence of mapping of str to ndarray
         Samples.
     """
-    norms = find_norms(model.graph)
+    norms = find_norms(model)
     return _Writer(model, feeds, norms).write() if norms else Streams()
 
 
