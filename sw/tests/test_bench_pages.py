@@ -2,6 +2,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def record(workload, cycles, exact=True):
         dram_read_bytes=123_456,
         dram_written_bytes=4096,
         counters={},
-        peers=[peer.as_dict() for peer in peers_of(workload)],
+        peers=[asdict(peer) for peer in peers_of(workload)],
     )
 
 
@@ -49,7 +50,7 @@ def ablation(off, cycles, same=False):
 def write(tmp_path):
     def save(name, *entries):
         path = tmp_path / name
-        path.write_text(json.dumps([entry.as_dict() for entry in entries]))
+        path.write_text(json.dumps([asdict(entry) for entry in entries]))
         return path
 
     return save

@@ -1,3 +1,5 @@
+from dataclasses import asdict
+
 import pytest
 
 from tpulite.arch.config import Config
@@ -22,7 +24,7 @@ def test_energy_is_counts_times_published_energies():
     assert found.buffers == pytest.approx(2 * (40 * 10 + 5 * 4 * 10) / 1000)
     assert found.results == pytest.approx(2 * 5 * 8 * 3.1 / 1000)
     assert found.dram == pytest.approx(2 * 80 / 8 * 1.95)
-    assert found.total == pytest.approx(sum(found.as_dict().values()))
+    assert found.total == pytest.approx(sum(asdict(found).values()))
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -1,8 +1,7 @@
 """What each mechanism of the compiler is worth: every one of them off, one at a time."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from tpulite.bench.models import ARCHITECTURES
 from tpulite.bench.run import dram_bytes
@@ -72,10 +71,6 @@ class Ablation:
     commands: int
     bit_exact: bool
     device: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
 
 
 def run_ablation(

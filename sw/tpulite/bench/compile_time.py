@@ -7,9 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tpulite.arch.config import Config
 from tpulite.bench.models import ARCHITECTURES, NETWORKS
@@ -47,10 +46,6 @@ class Compilation:
     commands: int
     seconds: float
     peak_bytes: int | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
 
 
 def run_compilations(names: Iterable[str], config: Config) -> Iterator[Compilation]:

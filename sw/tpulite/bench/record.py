@@ -1,6 +1,6 @@
 """The result of a workload."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["Record"]
@@ -61,7 +61,3 @@ class Record:
     dram_written_bytes: int | None
     counters: dict[str, int]
     peers: list[dict[str, Any]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)

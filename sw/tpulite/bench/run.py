@@ -1,6 +1,7 @@
 """Running workloads, and what comes of it."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.bench.record import Record
@@ -79,5 +80,5 @@ def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
         dram_read_bytes=read,
         dram_written_bytes=written,
         counters=dict(outcome.counters),
-        peers=[peer.as_dict() for peer in peers_of(name)],
+        peers=[asdict(peer) for peer in peers_of(name)],
     )

@@ -1,7 +1,9 @@
 """The command ``bench``: workloads, and other machines beside them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from click.core import ParameterSource
@@ -16,7 +18,6 @@ from tpulite.bench import (
     LARGE,
     MECHANISMS,
     Ablation,
-    Compilation,
     ModelDevice,
     NetworkRecord,
     OperatorRecord,
@@ -46,6 +47,8 @@ from tpulite.configs import named_config
 from tpulite.runtime.device import Device, open_device
 
 __all__ = ["bench"]
+
+T = TypeVar("T")
 
 _DRAM_BYTES = 1 << 27
 
@@ -150,15 +153,11 @@ def _bench(
     machine = _open(device, config)
     records: list[Record] = []
     try:
-        with progress_bar() as progress:
-            task = progress.add_task(names[0], total=len(names))
-            for record in run_workloads(names, machine, device_name=device, resident=resident):
-                records.append(record)
-                following = names[min(len(records), len(names) - 1)]
-                progress.update(task, advance=1, description=following)
+        runs = run_workloads(names, machine, device_name=device, resident=resident)
+        records.extend(_with_bar(runs, names))
     finally:  # minutes of measurements are shown even if the last one fails
         _print(console, bench_table(records), goal_table(records), peer_table(records))
-    save_json(json_path, [record.as_dict() for record in records])
+    save_json(json_path, [asdict(record) for record in records])
     _require_exact(records)
 
 
@@ -183,22 +182,16 @@ def _ablate(
                 progress.advance(task)
     finally:
         _print(console, ablation_table(results))
-    save_json(json_path, [result.as_dict() for result in results])
+    save_json(json_path, [asdict(result) for result in results])
     _require_exact(results)
 
 
 def _compile(
     console: Console, names: Sequence[str], config: Config, json_path: Path | None
 ) -> None:
-    compilations: list[Compilation] = []
-    with progress_bar() as progress:
-        task = progress.add_task(names[0], total=len(names))
-        for compilation in run_compilations(names, config):
-            compilations.append(compilation)
-            following = names[min(len(compilations), len(names) - 1)]
-            progress.update(task, advance=1, description=following)
+    compilations = list(_with_bar(run_compilations(names, config), names))
     _print(console, compile_table(compilations))
-    save_json(json_path, [compilation.as_dict() for compilation in compilations])
+    save_json(json_path, [asdict(each) for each in compilations])
 
 
 def _measure_operators(
@@ -207,12 +200,8 @@ def _measure_operators(
     cases = list(find_operators(patterns, quick=quick))
     records: list[OperatorRecord] = []
     try:
-        with progress_bar() as progress:
-            task = progress.add_task("", total=len(cases))
-            for case in cases:
-                progress.update(task, description=" ".join(case.key))
-                records.append(measure_operator(machine, case))
-                progress.advance(task)
+        runs = (measure_operator(machine, case) for case in cases)
+        records.extend(_with_bar(runs, [" ".join(case.key) for case in cases]))
     finally:
         _print(console, operator_table(records))
     save_json(json_path, [record.as_dict() for record in records])
@@ -224,15 +213,20 @@ def _measure_networks(
     networks = find_networks(patterns, quick=quick)
     records: list[NetworkRecord] = []
     try:
-        with progress_bar() as progress:
-            task = progress.add_task("", total=len(networks))
-            for name in networks:
-                progress.update(task, description=name)
-                records.append(measure_network(machine, name))
-                progress.advance(task)
+        runs = (measure_network(machine, name) for name in networks)
+        records.extend(_with_bar(runs, networks))
     finally:
         _print(console, network_table(records))
     save_json(json_path, [record.as_dict() for record in records])
+
+
+def _with_bar(results: Iterable[T], names: Sequence[str]) -> Iterator[T]:
+    """Yield results under a bar that names the one that is measured."""
+    with progress_bar() as progress:
+        task = progress.add_task(next(iter(names), ""), total=len(names))
+        for count, result in enumerate(results, 1):
+            yield result
+            progress.update(task, advance=1, description=names[min(count, len(names) - 1)])
 
 
 def _print(console: Console, *tables: Table) -> None:

@@ -1,5 +1,6 @@
 """The command ``compile``: from a network's file to a file that runs."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -85,7 +86,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
 
     example = draw_example(model)
     write_whole(output, lambda path: save_model(model, path, example))
-    save_json(json_path, {name: each.as_dict() for name, each in reports.items()})
+    save_json(json_path, {name: asdict(each) for name, each in reports.items()})
     dumps.write(texts)
     if html is not None:
         Views(html=html).save(model, profile_model(model), None, grouped=dumps.grouped(model))

@@ -1,5 +1,6 @@
 """The command ``inspect``: every operator, where it runs, and why."""
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def inspect(
         "crossings": crossings(segments),
         "refused": [] if refused is None else [node.name for node, _ in refused.refused],
         "problem": problem,
-        "operators": [operator.as_dict() for operator in operators],
+        "operators": [asdict(operator) for operator in operators],
     }
     save_json(json_path, record)
     if csv_path is not None:
@@ -187,7 +188,7 @@ _PLACES = {"host": "CPU", "none": "view"}
 
 def _row(operator: OperatorSummary) -> dict[str, Any]:
     shapes = {"inputs": _shapes(operator.inputs), "outputs": _shapes(operator.outputs)}
-    return operator.as_dict() | shapes
+    return asdict(operator) | shapes
 
 
 def _shapes(shapes: tuple[tuple[int, ...], ...], between: str = ", ") -> str:

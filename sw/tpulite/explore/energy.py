@@ -6,7 +6,7 @@ compare changes less from table to table than the sums do.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 from tpulite.explore.measure import Counts
@@ -99,10 +99,6 @@ class Energy:
     def total(self) -> float:
         """All of it."""
         return self.array + self.buffers + self.results + self.dram
-
-    def as_dict(self) -> dict[str, float]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
 
 
 def energy(config: Config, runs: Iterable[Counts], table: EnergyTable = TABLES["45nm"]) -> Energy:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from tpulite.arch.config import Config
@@ -67,13 +67,9 @@ class Outcome:
     counts: Counts | None = None
     reason: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Return what :meth:`as_dict` wrote; TypeError or KeyError if it is something else."""
+        """Return what was a dict; TypeError or KeyError if it is something else."""
         counts, reason = values["counts"], values["reason"]
         if counts is not None and set(counts) != {field.name for field in fields(Counts)}:
             raise KeyError("counts")

@@ -121,7 +121,7 @@ class Point:
             "trouble": self.trouble,
             "objectives": objectives,
             "size": None if self.config is None else asdict(self.size),
-            "energy_nj": None if self.trouble else self.energy.as_dict(),
+            "energy_nj": None if self.trouble else asdict(self.energy),
             "networks": {name: asdict(x) for name, x in self.outcomes.items()},
         }
 

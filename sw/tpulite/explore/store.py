@@ -38,7 +38,7 @@ class Store:
 
     def put(self, key: str, outcome: Outcome) -> None:
         """Keep an outcome; OSError if that is not possible."""
-        self.records.put(key, outcome.as_dict())
+        self.records.put(key, asdict(outcome))
 
 
 def digest_of(parts: tuple[LayerGraph, ...]) -> str:

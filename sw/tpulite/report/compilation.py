@@ -1,7 +1,7 @@
 """What compiling has made of a network: size, traffic, room on chip, and predicted cycles."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from rich import box
 from rich.table import Table
@@ -53,10 +53,6 @@ class CompilationReport:
     removed_channels: int = 0
     removed_macs: int = 0
     cycles: int | None = None
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
 
     def line(self) -> str:
         """Return traffic and room in words, and what was left out, if that is something."""

@@ -5,10 +5,9 @@ the machine itself, under the conditions that each row names.
 """
 
 import csv
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 __all__ = ["Peer", "peers_of"]
 
@@ -36,10 +35,6 @@ class Peer:
     kind: str
     conditions: str
     source: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
 
 
 @cache

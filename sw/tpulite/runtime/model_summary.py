@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.macs import counted, macs_of
@@ -61,10 +60,6 @@ class OperatorSummary:
         if self.counted:
             return f"{self.macs:,}" if self.macs else ""
         return f"≥ {self.macs:,}" if self.macs else "?"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
 
 
 def summarize(placed: Placed) -> tuple[OperatorSummary, ...]:
