@@ -15,8 +15,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from markdown_table import table
 from tpulite.bench import MECHANISMS, Ablation, Compilation, Record
 from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
+from tpulite.cli.bench_tables import cycles_each, number
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -53,7 +55,7 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
         "256 multipliers; its conditions are given with it. For workloads of several batches,",
         "cycles are those of one batch of 16.",
         "",
-        *_table(
+        *table(
             "workload|device|MACs / 256|cycles|target|met|best other machine|its cycles",
             (
                 (
@@ -64,7 +66,7 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
                     f"{ours.goal:,}",
                     "yes" if ours.met else "**no**",
                     f"{ours.peer}: {ours.peer_conditions}" if ours.peer else "",
-                    _number(ours.peer_cycles),
+                    number(ours.peer_cycles),
                 )
                 for record, ours in standings
             ),
@@ -74,19 +76,19 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
         "`limit` is the larger of MACs / 256 and the minimum number of DRAM beats. `each` is the",
         "number of cycles per batch of 16, or per vector. Bytes include the commands.",
         "",
-        *_table(
+        *table(
             "workload|device|MACs|cycles|each|limit|utilization|bytes read|bytes written",
             (
                 (
                     f"`{record.workload}`",
                     record.device,
                     f"{record.macs:,}",
-                    _number(record.cycles),
-                    _each(record),
+                    number(record.cycles),
+                    cycles_each(record),
                     f"{max(record.limit_cycles, record.dram_cycles):,}",
                     "" if record.utilization is None else f"{record.utilization:.1%}",
-                    _number(record.dram_read_bytes),
-                    _number(record.dram_written_bytes),
+                    number(record.dram_read_bytes),
+                    number(record.dram_written_bytes),
                 )
                 for record in records
             ),
@@ -97,7 +99,7 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
         "memory of a process that does nothing else. Targets: the seconds below, and "
         f"{COMPILE_BYTES / 1e9:g} GB.",
         "",
-        *_table(
+        *table(
             "network|layers|commands|seconds|target|memory",
             (
                 (
@@ -113,7 +115,7 @@ def bench_page(records: Sequence[Record], compilations: Sequence[Compilation]) -
         ),
         "## Figures of other machines",
         "",
-        *_table(
+        *table(
             "workload|machine|cycles|figure|conditions|source",
             (
                 (
@@ -141,7 +143,7 @@ def ablation_page(results: Sequence[Ablation]) -> str:
     for name, base in whole.items():
         others = [by_key[name, off] for off in MECHANISMS]
         cycles.append(
-            (f"`{name}`", base.device, _number(base.cycles), *(_cycles(x, base) for x in others))
+            (f"`{name}`", base.device, number(base.cycles), *(_cycles(x, base) for x in others))
         )
         traffic.append(
             (f"`{name}`", base.device, _moved(base), *("" if x.same else _moved(x) for x in others))
@@ -156,15 +158,15 @@ def ablation_page(results: Sequence[Ablation]) -> str:
         "[cycle model](decisions/0004-the-cycle-model.md). All results are bit-exact. An empty",
         "cell means that the program does not change.",
         "",
-        *_table("disabled|what happens instead", _INSTEAD.items()),
+        *table("disabled|what happens instead", _INSTEAD.items()),
         "## Cycles",
         "",
-        *_table(head, cycles),
+        *table(head, cycles),
         "## Bytes of DRAM",
         "",
         "Bytes read, commands included, plus bytes written.",
         "",
-        *_table(head, traffic),
+        *table(head, traffic),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -176,23 +178,7 @@ def _cycles(result: Ablation, base: Ablation) -> str:
 
 
 def _moved(result: Ablation) -> str:
-    return f"{_number(result.dram_read_bytes)} + {_number(result.dram_written_bytes)}"
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _each(record: Record) -> str:
-    if record.cycles_per_batch is not None:
-        return f"{record.cycles_per_batch:,.1f}"
-    return "" if record.cycles_per_vector is None else f"{record.cycles_per_vector:.2f}"
-
-
-def _table(head: str, rows: Iterable[Sequence[str]]) -> list[str]:
-    columns = head.split("|")
-    lines = [columns, ["---"] * len(columns), *rows]
-    return [*("| " + " | ".join(row) + " |" for row in lines), ""]
+    return f"{number(result.dram_read_bytes)} + {number(result.dram_written_bytes)}"
 
 
 def _pick(entries: Iterable[dict[str, Any]], kind: type[T]) -> list[T]:

@@ -6,13 +6,13 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from enum import IntEnum, IntFlag
 from pathlib import Path
 from types import ModuleType
 
 from generated import write_or_compare
+from markdown_table import table
 from tpulite.arch import effects, isa, memory, registers, timing
 from tpulite.arch.bitfield import Field, Layout
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, RECORD_BYTES, Config
@@ -153,13 +153,6 @@ def markdown(text: str) -> str:
     '`a` of `b`'
     """
     return re.sub(r":\w+:`[\w.]*?((?:numerics\.)?\w+)`|``(.+?)``", r"`\1\2`", text)
-
-
-def table(header: str, rows: Iterator[tuple] | list[tuple]) -> list[str]:
-    """Return a Markdown table; a vertical bar separates the column names."""
-    columns = header.split("|")
-    lines = [columns, ["---"] * len(columns), *rows]
-    return ["| " + " | ".join(str(cell) for cell in line) + " |" for line in lines] + [""]
 
 
 def enum_table(enum: Enumeration) -> list[str]:

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gen_docs import markdown, table
+from gen_docs import markdown
 from generated import write_or_compare
+from markdown_table import table
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "docs/reference/ports.md"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from markdown_table import table
 from study_pictures import draw_all
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.memory import REFERENCE_MEMORY
@@ -115,7 +116,6 @@ def tables(parts: Sequence[Sequence[Point]]) -> list[str]:
     ]
     lines += table("network|cycles|array busy|DRAM busy|array uJ|buffers|results|DRAM", rows)
     lines += [
-        "",
         "One field at a time: cycles of the slowest and the fastest value to the default's.",
         "",
     ]
@@ -132,7 +132,6 @@ def tables(parts: Sequence[Sequence[Point]]) -> list[str]:
     near = [x for x in (*grid, *alone, *drawn) if not x.trouble and _near(x)]
     best = pareto(near, ("cycles", "area"))
     lines += [
-        "",
         f"Not beaten in cycles (of all five) and area, of the {len(near)} points with the "
         "reference memory that run all five:",
         "",
@@ -151,7 +150,7 @@ def tables(parts: Sequence[Sequence[Point]]) -> list[str]:
     lines += table("machine|cycles|LUT|block RAM|uJ", [row[1:] for row in rows])
     bad = [x for x in (*grid, *alone, *drawn) if x.trouble]
     said = f"{len(bad) or 'None'} of the {POINTS} points fails to run all five networks."
-    return [*lines, "", said, ""]
+    return [*lines, said, ""]
 
 
 def _near(point: Point) -> bool:
@@ -161,12 +160,6 @@ def _near(point: Point) -> bool:
 def _energy(point: Point, name: str) -> tuple[float, float, float, float]:
     alone = Point(point.values, point.config, {name: point.outcomes[name]}).energy
     return alone.array, alone.buffers, alone.results, alone.dram
-
-
-def table(head: str, rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table in Markdown."""
-    names = head.split("|")
-    return [f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows)]
 
 
 def main() -> None:

@@ -12,8 +12,10 @@ __all__ = [
     "ablation_table",
     "bench_table",
     "compile_table",
+    "cycles_each",
     "goal_table",
     "network_table",
+    "number",
     "operator_table",
     "peer_table",
 ]
@@ -31,12 +33,12 @@ def bench_table(records: Sequence[Record]) -> Table:
         table.add_row(
             record.workload,
             f"{record.macs:,}",
-            _number(record.cycles),
-            _each(record),
+            number(record.cycles),
+            cycles_each(record),
             f"{max(record.limit_cycles, record.dram_cycles):,}",
             "" if record.utilization is None else f"{record.utilization:.1%}",
-            _number(record.dram_read_bytes),
-            _number(record.dram_written_bytes),
+            number(record.dram_read_bytes),
+            number(record.dram_written_bytes),
             _yes(record.bit_exact),
         )
     return table
@@ -59,7 +61,7 @@ def goal_table(records: Sequence[Record]) -> Table:
                 f"{ours.cycles:,.0f}",
                 f"{ours.goal:,}",
                 _yes(ours.met),
-                _number(ours.peer_cycles),
+                number(ours.peer_cycles),
                 f"{ours.peer}: {ours.peer_conditions}" if ours.peer else "",
             )
     return table
@@ -101,10 +103,10 @@ def ablation_table(results: Sequence[Ablation]) -> Table:
             more = f"{result.cycles / whole.cycles - 1:+.1%}"
         table.add_row(
             result.workload if result.off is None else f"  without {result.off}",
-            _number(result.cycles),
+            number(result.cycles),
             more,
-            _number(result.dram_read_bytes),
-            _number(result.dram_written_bytes),
+            number(result.dram_read_bytes),
+            number(result.dram_written_bytes),
             f"{result.commands:,}",
             _yes(result.bit_exact),
         )
@@ -195,7 +197,8 @@ def _devices(results: Sequence[Record] | Sequence[Ablation]) -> str:
     return ", ".join(dict.fromkeys(result.device for result in results))
 
 
-def _number(value: int | None) -> str:
+def number(value: int | None) -> str:
+    """Return a number as tables show it, nothing for None."""
     return "" if value is None else f"{value:,}"
 
 
@@ -203,7 +206,8 @@ def _yes(value: bool) -> str:
     return "yes" if value else "[red]NO"
 
 
-def _each(record: Record) -> str:
+def cycles_each(record: Record) -> str:
+    """Return the cycles per batch, or per vector; nothing if there is only one."""
     if record.cycles_per_batch is not None:
         return f"{record.cycles_per_batch:,.1f}"
     return "" if record.cycles_per_vector is None else f"{record.cycles_per_vector:.2f}"

@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.graph.graph import Node, Tensor
 
-__all__ = ["DATA_MOVEMENT", "pixels_of_resize"]
+__all__ = ["DATA_MOVEMENT", "expect_shape", "pixels_of_resize"]
 
 Rule = Callable[[Node, list[np.ndarray], list[Tensor]], list[np.ndarray]]
 """Computes the outputs of a node from its inputs and what its outputs are to be."""
@@ -96,13 +96,13 @@ def _reverse(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> lis
 def _mirror_pad(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
     x, pads = values[0], values[1].tolist()
     shape = tuple(b + n + a for n, (b, a) in zip(x.shape, pads, strict=True))
-    _expect_shape(shape, outputs[0])
+    expect_shape(shape, outputs[0])
     return [np.pad(x, pads, mode="symmetric" if node["symmetric"] else "reflect")]
 
 
 def _tile(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
     x, counts = values[0], values[1].reshape(-1).tolist()
-    _expect_shape(tuple(n * count for n, count in zip(x.shape, counts, strict=True)), outputs[0])
+    expect_shape(tuple(n * count for n, count in zip(x.shape, counts, strict=True)), outputs[0])
     return [np.tile(x, counts)]
 
 
@@ -219,7 +219,7 @@ def _exact_pixels(node: Node, inputs: int, outputs: int) -> np.ndarray | None:
     return None if mixed.any() or (below >= inputs).any() else below
 
 
-def _expect_shape(shape: tuple[int, ...], tensor: Tensor) -> None:
+def expect_shape(shape: tuple[int, ...], tensor: Tensor) -> None:
     """Refuse a result before it takes memory."""
     if shape != tensor.shape:
         raise ValueError(f"its output must be {list(shape)}, not {list(tensor.shape)}")

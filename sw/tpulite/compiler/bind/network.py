@@ -4,14 +4,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.config import Config
 from tpulite.compiler.bind.join import find_parts
 from tpulite.compiler.bind.normalize import normalize
 from tpulite.compiler.bind.substitutes import averages_on_array
 from tpulite.compiler.geometry.axis import Axis1D, axes_of
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
-from tpulite.compiler.operators.operator import Operator
+from tpulite.compiler.operators.operator import Constants, Operator
 from tpulite.compiler.operators.pointwise import Pointwise
 from tpulite.compiler.operators.pool import Pooling
 from tpulite.compiler.operators.shapes import ShapeRange
@@ -233,7 +233,7 @@ def compile_nodes(
     nodes: list[Node] = []
     packed: dict[str, Packed] = {}
     kinds: dict[Hashable, int] = {}
-    data, size = [], 0
+    constants = Constants()
     users = [name for layer in layers.layers for name in layer.inputs]
     for layer in layers.layers:
         if isinstance(layer, Concat):
@@ -252,12 +252,9 @@ def compile_nodes(
             operator = _operator(computed, layers, shapes, config, packed_rows=single)
         key = operator.key
         kind = None if key is None else kinds.setdefault(key, len(kinds))
-        nodes.append(Node(layer, operator, inputs, size, kind))
-        padded = operator.constants + b"\0" * (-len(operator.constants) % BEAT_BYTES)
-        data.append(padded)
-        size += len(padded)
+        nodes.append(Node(layer, operator, inputs, constants.add(operator.constants), kind))
     parts = find_parts(layers, config.array_size)
-    return Network(layers, tuple(nodes), config, b"".join(data), packed, parts)
+    return Network(layers, tuple(nodes), config, constants.image(), packed, parts)
 
 
 def _operator(

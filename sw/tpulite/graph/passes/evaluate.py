@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tpulite.graph.data_movement import DATA_MOVEMENT
+from tpulite.graph.data_movement import DATA_MOVEMENT, expect_shape
 from tpulite.graph.graph import Node, Quantization, Tensor
 
 __all__ = ["evaluate"]
@@ -48,7 +48,7 @@ def evaluate(
     if node.op == "quantize":
         return _quantize(values[0], outputs[0], file_format)
     if node.op in _ARITHMETIC and all(_plain(tensor) for tensor in (*inputs, *outputs)):
-        _expect_shape(np.broadcast_shapes(*(value.shape for value in values)), outputs[0])
+        expect_shape(np.broadcast_shapes(*(value.shape for value in values)), outputs[0])
         with np.errstate(all="ignore"):  # the network says what to compute, and infinities count
             result = _ARITHMETIC[node.op](*values)
             return (_activate(result, node.attributes.get("activation", "none")),)
@@ -63,16 +63,10 @@ def _move(
             return None
         x, indices = values
         axis = node["axis"] % x.ndim
-        _expect_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), outputs[0])
+        expect_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), outputs[0])
     with np.errstate(invalid="ignore"):
         moved = DATA_MOVEMENT[file_format][node.op](node, list(values), list(outputs))
     return tuple(np.asarray(value, order="C") for value in moved)
-
-
-def _expect_shape(shape: tuple[int, ...], tensor: Tensor) -> None:
-    """Refuse a result before it takes memory."""
-    if shape != tensor.shape:
-        raise ValueError(f"its output must be {list(shape)}, not {list(tensor.shape)}")
 
 
 def _plain(tensor: Tensor) -> bool:

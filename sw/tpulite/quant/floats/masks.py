@@ -119,9 +119,9 @@ class _Search:
         if len(scores) != 1:
             return
         (other,) = (x for x in operands if x != scores[0])
-        if self._lowest(other) < _FAR:
+        if self._ends(other)[0] < _FAR:
             self._clamp(node, other, scores[0], limits)
-        elif node.op_type == "Add" and self._lowest(scores[0]) >= _FAR:
+        elif node.op_type == "Add" and self._ends(scores[0])[0] >= _FAR:
             return  # a bias of positions, whose scores have a range of their own
         self.visit(scores[0], limits)
 
@@ -134,7 +134,7 @@ class _Search:
         """Make the clamped masks, before the first operator that reads them."""
         for mask, low in self._lows.items():
             name, constant = self._new[mask], self._links.constants.get(mask)
-            top = self._highest(mask)
+            top = self._ends(mask)[1]
             self.ranges[name] = low, max(0.0, top)
             if constant is not None:
                 value = np.maximum(constant, np.asarray(low, constant.dtype))
@@ -149,24 +149,18 @@ class _Search:
     def _clamp(self, node: onnx.NodeProto, mask: str, scores: str, limits: Range) -> None:
         low = limits[0]
         if node.op_type == "Add":
-            low -= max(limits[1], self._highest(scores))
+            low -= max(limits[1], self._ends(scores)[1])
         name = self._new.setdefault(mask, f"{mask}_clamped")
         self._lows[mask] = min(low, self._lows.get(mask, low))
         node.input[next(i for i, x in enumerate(node.input) if x == mask)] = name
 
-    def _highest(self, name: str) -> float:
-        constant = self._links.constants.get(name)
-        if constant is not None:
-            return float(constant.max()) if constant.size else 0.0
-        seen = self._seen.tensors.get(name)
-        return 0.0 if seen is None else seen.high
-
     def _is_score(self, name: str) -> bool:
         return any(node.op_type in _PRODUCTS for node in self._links.before(name))
 
-    def _lowest(self, name: str) -> float:
+    def _ends(self, name: str) -> Range:
+        """Return the lowest and the highest number of a tensor; zeros if they are not known."""
         constant = self._links.constants.get(name)
         if constant is not None:
-            return float(constant.min()) if constant.size else 0.0
+            return (float(constant.min()), float(constant.max())) if constant.size else (0.0, 0.0)
         seen = self._seen.tensors.get(name)
-        return 0.0 if seen is None else seen.low
+        return (0.0, 0.0) if seen is None else (seen.low, seen.high)
