@@ -95,6 +95,16 @@ class GraphContext:
         self.activations[name] = Activation(shape, dtype)
         return self.activations[name]
 
+    def declare_like(self, image: str, name: str) -> str:
+        """Declare an image of the shape of another; return its name."""
+        self.declare(name, self.activations[image].shape)
+        return name
+
+    def map(self, image: str, name: str, table: np.ndarray) -> str:
+        """Add a layer that maps an image to one of this name by a table of int8 [256]."""
+        self.emit(Lut, name, (image,), self.declare_like(image, name), table=table)
+        return name
+
     def constant(self, name: str, value: np.ndarray) -> str:
         """Declare an image that is known."""
         self.declare(name, value.shape)  # type: ignore[arg-type]
@@ -197,12 +207,9 @@ class GraphContext:
             raise UnsupportedError(
                 f"{self.exactness} does not requantize {name!r} in {node.source or node.op}"
             )
-        image = self.read(name)
+        self.read(name)
         table = function_table("requantize", x, y, {}, self.exactness, 0)
-        target = f"{node.name}/{name}"
-        self.declare(target, image.shape)
-        self.emit(Lut, target, (name,), target, table=table)
-        return target
+        return self.map(name, f"{node.name}/{name}", table)
 
 
 def _dtype(tensor: Tensor) -> str:

@@ -62,13 +62,10 @@ def lower_concat(node: Node, context: GraphContext) -> None:
     y = context.quantized(target)
     sources = []
     for index, name in enumerate(node.inputs):
-        image, x = context.read(name), context.quantized(name)
-        if x != y:
-            changed = f"{node.name}/{index}"
-            context.declare(changed, image.shape)
+        context.read(name)
+        if (x := context.quantized(name)) != y:
             table = concat_table(x, y, context.exactness)
-            context.emit(Lut, changed, (name,), changed, table=table)
-            name = changed
+            name = context.map(name, f"{node.name}/{index}", table)
         sources.append(name)
     context.write(target)
     if activation_bounds(node["activation"], y, context.exactness) != INT8_BOUNDS:

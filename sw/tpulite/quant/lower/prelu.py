@@ -14,7 +14,7 @@ from tpulite.quant.exactness.selections import prelu_scales
 from tpulite.quant.lower.affine import affine_records
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.pairs import pair_operands
-from tpulite.quant.lower.selections import add_integers, new_like, uniform
+from tpulite.quant.lower.selections import add_integers, uniform
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
 
 __all__ = ["lower_prelu"]
@@ -60,7 +60,7 @@ def _lower_integers(node: Node, context: GraphContext) -> None:
         _add(node, context, (products, positive))
         return
     factors, bounds = _factors(node, context, source, signs)
-    products = new_like(context, source, f"{node.name}/products")
+    products = context.declare_like(source, f"{node.name}/products")
     context.emit(
         Elementwise,
         products,
@@ -84,7 +84,7 @@ def _by_channel(
     x, alpha, y = (context.quantized(name) for name in (*node.inputs[:2], node.outputs[0]))
     falling = slopes.reshape(-1) < alpha.zero
     low, high = np.where(falling, y.zero, _LOW), np.where(falling, _HIGH, y.zero)
-    name = new_like(context, source, f"{node.name}/products")
+    name = context.declare_like(source, f"{node.name}/products")
     record = make_requantization(scale, Rounding.TFLITE, y.zero, INT8_BOUNDS)
     context.emit(
         Depthwise,
@@ -119,7 +119,7 @@ def _lower_real(node: Node, context: GraphContext) -> None:
     factors, (low, high) = _factors(node, context, source, slopes)
     bias = np.where(slopes == 0, 0, record.bias).astype(np.int32)
     record = replace(record, bias=bias, low=low, high=high)
-    products = new_like(context, source, f"{node.name}/products")
+    products = context.declare_like(source, f"{node.name}/products")
     gain = np.where(slopes == 0, 0, gain).astype(np.int16)
     context.emit(Affine, products, (factors,), products, gain=gain, requantization=record)
     table = function_table("requantize", x, y, {}, context.exactness, 0)
@@ -136,17 +136,13 @@ def _factors(
         return source, (_LOW, y.zero)
     if slopes is not None and np.all(slopes <= 0):
         return source, (y.zero, _HIGH)
-    name = new_like(context, source, f"{node.name}/negative")
-    table = np.minimum(np.arange(_LOW, _HIGH + 1), x.zero)
-    context.emit(Lut, name, (source,), name, table=table.astype(np.int8))
-    return name, INT8_BOUNDS
+    table = np.minimum(np.arange(_LOW, _HIGH + 1), x.zero).astype(np.int8)
+    return context.map(source, f"{node.name}/negative", table), INT8_BOUNDS
 
 
 def _positive(node: Node, context: GraphContext, source: str, table: np.ndarray) -> str:
     """Return what becomes of positive numbers, by a table that is zero elsewhere."""
-    positive = new_like(context, source, f"{node.name}/positive")
-    context.emit(Lut, positive, (source,), positive, table=table)
-    return positive
+    return context.map(source, f"{node.name}/positive", table)
 
 
 def _add(node: Node, context: GraphContext, terms: tuple[str, str]) -> None:

@@ -25,7 +25,6 @@ __all__ = [
     "integers",
     "lower_extreme",
     "lower_squared_difference",
-    "new_like",
     "sum_of_integers",
     "uniform",
 ]
@@ -53,7 +52,7 @@ def lower_extreme(node: Node, context: GraphContext) -> None:
         context.emit(Lut, node.name, (a,), target, table=table.astype(np.int8))
         return
     zero = _LOW if node.op == "maximum" else _HIGH
-    more = new_like(context, a, f"{node.name}/difference")
+    more = context.declare_like(a, f"{node.name}/difference")
     add_integers(context, more, (a, b), more, minus=True, zero=zero)
     add_integers(context, node.name, (more, b), target, zero_points=(zero, 0))
 
@@ -83,14 +82,14 @@ def lower_squared_difference(node: Node, context: GraphContext) -> None:
         raise UnsupportedError("a difference of inputs with two scales needs more than 8 bits")
     most = len(INT8) - 1 + abs(x.zero - other.zero)
     squares = squared_difference((np.arange(most + 1), np.array(0)), x, other, y)
-    found = new_like(context, a, f"{node.name}/magnitude")
+    found = context.declare_like(a, f"{node.name}/magnitude")
     if np.all(squares[_HIGH:] == squares[_HIGH]):
         add_integers(context, found, (a, b), found, zero_points=zeros, minus=True)
         table = squares[np.minimum(np.abs(_IMAGES), most)]
     elif np.all(squares[_HIGH - _LOW :] == squares[_HIGH - _LOW]):
         signs = {}
         for zero in (_LOW, _HIGH):
-            signs[zero] = new_like(context, a, f"{node.name}/difference{zero}")
+            signs[zero] = context.declare_like(a, f"{node.name}/difference{zero}")
             add_integers(
                 context, signs[zero], (a, b), signs[zero], zero_points=zeros, minus=True, zero=zero
             )
@@ -137,12 +136,6 @@ def integers(context: GraphContext, zero: int = 0) -> dict[str, Any]:
     return {"requantization": make_requantization(1.0, rounding, zero)}
 
 
-def new_like(context: GraphContext, image: str, name: str) -> str:
-    """Declare an image of the shape of another."""
-    context.declare(name, context.activations[image].shape)
-    return name
-
-
 def uniform(context: GraphContext, image: str) -> int | None:
     """Return the integer that all elements of a known image are, if there is one."""
     value = context.constants.get(image)
@@ -160,5 +153,4 @@ def _requantized(node: Node, context: GraphContext, image: str, tensor: str) -> 
     name = f"{node.name}/{image}/requantized"
     if image in context.constants:
         return context.constant(name, table[context.constants[image].astype(int) - _LOW])
-    context.emit(Lut, name, (image,), new_like(context, image, name), table=table)
-    return name
+    return context.map(image, name, table)
