@@ -12,7 +12,7 @@ from tpulite_rtl.bus.axi import ReadSignature
 from tpulite_rtl.dma.burst_splitter import BurstSplitter, descriptor_layout
 from tpulite_rtl.dma.command_tracker import CommandTracker
 from tpulite_rtl.dma.geometry import flip_top_bits, rows_per_beat
-from tpulite_rtl.dma.status import keep_fault, show_state
+from tpulite_rtl.dma.status import keep_fault, show_status
 from tpulite_rtl.dma.unpacker import Unpacker, row_layout
 from tpulite_rtl.dma.window import WINDOW_LAYOUT
 from tpulite_rtl.lib.fifo import StreamFifo
@@ -129,31 +129,6 @@ class LoadEngine(wiring.Component):
         ]
         wiring.connect(m, tracker.give, wiring.flipped(engine.give))
 
-        m.d.comb += engine.index.eq(engine.command.payload.index)
-        with m.If(splitter.waiting):
-            m.d.comb += engine.index.eq(splitter.index)
-        with m.If(tracker.holding):
-            m.d.comb += engine.index.eq(tracker.index)
-        busy = Signal()
-        m.d.comb += [
-            engine.idle.eq(~tracker.holding & ~splitter.waiting),
-            engine.quiet.eq(splitter.outstanding == 0),
-            busy.eq(
-                (engine.command.valid & engine.command.ready)
-                | splitter.started.valid
-                | splitter.descriptor.valid
-                | accepted
-                | (unpacker.o.valid & unpacker.o.ready)
-                | written
-            ),
-        ]
-        show_state(
-            m,
-            engine,
-            holding=tracker.holding | splitter.waiting,
-            busy=busy,
-            refused=self.conflict,
-            outstanding=splitter.outstanding != 0,
-            issuing=splitter.issuing,
-        )
+        moving = [accepted, unpacker.o.valid & unpacker.o.ready, written]
+        show_status(m, engine, splitter, tracker, moving=moving, refused=self.conflict)
         return m
