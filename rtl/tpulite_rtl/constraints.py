@@ -2,7 +2,7 @@
 
 from amaranth.lib.wiring import In
 
-from tpulite_rtl.top import PORTS, TRACE
+from tpulite_rtl.top import BOARD_PORTS
 
 __all__ = ["OUTSIDE", "lpf", "sdc", "sdc_of_ports"]
 
@@ -40,7 +40,6 @@ def sdc_of_ports(period: float) -> str:
     """
     _check(period)
     delay = OUTSIDE * period
-    ports = {name: member for name, member in PORTS.items() if not name.startswith(TRACE)}
     return "\n".join(
         [
             "# Read it behind the constraints of the clock.",
@@ -51,7 +50,7 @@ def sdc_of_ports(period: float) -> str:
             *(
                 f"set_{'input' if member.flow == In else 'output'}_delay "
                 f"-clock {_CLOCK} {delay:.3f} [get_ports {name}*]"
-                for name, member in ports.items()
+                for name, member in BOARD_PORTS.items()
             ),
             "",
         ]

@@ -6,16 +6,12 @@ from amaranth.hdl import Shape
 from amaranth.lib.wiring import In, Member
 
 from tpulite.arch.config import Config
-from tpulite_rtl.top import PORTS, TRACE
+from tpulite_rtl.top import BOARD_PORTS
 from tpulite_rtl.verilog import TOP
 
 __all__ = ["fusesoc_core", "readme"]
 
-_PORTS = {
-    name: member
-    for name, member in {"clk": In(1), "rst": In(1), **PORTS}.items()
-    if not name.startswith(TRACE)
-}
+_PORTS = {"clk": In(1), "rst": In(1), **BOARD_PORTS}
 
 
 def fusesoc_core(stem: str) -> str:

@@ -10,7 +10,7 @@ from amaranth.back import rtlil
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.collector import collector_paused
-from tpulite_rtl.top import PORTS, TRACE, Chip
+from tpulite_rtl.top import BOARD_PORTS, Chip
 from tpulite_rtl.verilog import TOP
 
 __all__ = ["portable_verilog"]
@@ -58,7 +58,7 @@ def portable_verilog(config: Config, build: Build | None = None) -> str:
         How it is written.
     """
     chip = Chip(config)
-    ports = [getattr(chip, name) for name in PORTS if not name.startswith(TRACE)]
+    ports = [getattr(chip, name) for name in BOARD_PORTS]
     text = rtlil.convert(chip, name=TOP, platform=build, ports=ports, emit_src=False)
     yosys = find_yosys(lambda version: version >= (0, 40))
     script = _SCRIPT.format(chip=_with_plain_names(text))

@@ -29,24 +29,26 @@ from tpulite_rtl.mxu.matrix_unit import MatrixUnit
 from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 from tpulite_rtl.vpu.vector_engine import VectorEngine
 
-__all__ = ["PORTS", "TRACE", "Chip"]
+__all__ = ["BOARD_PORTS", "PORTS", "Chip"]
 
-TRACE = "trace_"
-"""What names of ports for simulation begin with."""
-
-PORTS: dict[str, wiring.Member] = {
+BOARD_PORTS: dict[str, wiring.Member] = {
     # AXI4-Lite subordinate: the registers of :mod:`tpulite.arch.registers`.
     **axi4_lite_members("s_axil", address_bits=OFFSET_BITS),
     # AXI4 master to DRAM.
     **axi4_members("m_axi"),
     # Interrupt, high until it is cleared.
     "irq": Out(1),
+}
+"""The chip's ports on an FPGA, those of its clock and reset apart: equal for all configurations."""
+
+PORTS: dict[str, wiring.Member] = {
+    **BOARD_PORTS,
     # What each engine does in this cycle, and the command that this counts for. They are for
     # simulation; leave them open on an FPGA.
     **{f"trace_{engine.name.lower()}_state": Out(STATE_BITS) for engine in Engine},
     **{f"trace_{engine.name.lower()}_index": Out(INDEX_BITS) for engine in Engine},
 }
-"""The chip's ports, those of its clock and reset apart: equal for all configurations."""
+"""Those of simulation, too."""
 
 
 class Chip(wiring.Component):
