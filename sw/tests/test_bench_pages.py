@@ -29,6 +29,7 @@ def record(workload, cycles, exact=True):
         cycles_per_vector=None,
         limit_cycles=1184 * 16,
         dram_cycles=100,
+        memory="reference",
         utilization=0.5,
         limit_share=0.5,
         bit_exact=exact,

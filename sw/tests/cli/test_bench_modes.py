@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.memory import Window
 from tpulite.bench import (
     ABLATED,
     EVERY,
@@ -23,7 +24,7 @@ from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, GOALS, standing
 from tpulite.bench.layers import LayersWorkload
 from tpulite.cli.bench_tables import peer_table
 from tpulite.compiler.options import Options
-from tpulite.golden.timing import predict_cycles
+from tpulite.golden.timing import predict_cycles, program_cycles
 from tpulite.report.traffic import dram_traffic
 
 pytest_plugins = ("tpulite_testing.command_line",)
@@ -75,6 +76,28 @@ def test_warm_programs_of_any_workload_load_no_constants():
 def test_warm_programs_are_measured_alone(tpulite):
     code, _, err = tpulite("bench", CONV, "--resident", "--compile")
     assert code and "--compile cannot be used with --resident" in err
+
+
+def test_programs_are_made_for_the_memory_that_they_run_beside(tpulite, tmp_path):
+    options = ("--device", "model", "--memory", "sdram16", "--json", "o")
+    code, out, err = tpulite("bench", CONV, *options)
+    assert (code, err) == (0, "")
+    (found,) = json.loads((tmp_path / "o").read_text())
+    (program,) = find_workload(CONV)(Config()).compile(Options(memory="sdram16"))
+    assert found["memory"] == "sdram16" and found["bit_exact"]
+    assert found["cycles"] == program_cycles(program)
+    # Reads and writes share 2 bytes a cycle.
+    read, written = (program.window_bytes[each] for each in (Window.INPUT, Window.OUTPUT))
+    assert found["dram_cycles"] == (read + written + len(program.constants)) // 16 * 8
+    assert "memory: sdram16" in out and "1,391" not in out
+
+
+@pytest.mark.parametrize("mode", ["--compile", "--operators", "--published"])
+def test_bounds_are_those_of_the_reference_memory(tpulite, mode):
+    code, _, err = tpulite("bench", mode, "--memory", "ddr3")
+    assert code == 2 and f"--memory cannot be used with {mode}" in err
+    code, _, err = tpulite("bench", CONV, "--memory", "ddr4")
+    assert code == 2 and "ddr4: no such memory (did you mean lpddr4?)" in err
 
 
 def test_targets_are_for_machines_with_a_clock_and_256_multipliers():

@@ -78,6 +78,7 @@ def run_ablation(
     device: Device,
     *,
     device_name: str,
+    memory: str = _BASE.memory,
     tell: Callable[[str], object] = lambda text: None,
 ) -> Iterator[Ablation]:
     """Run workloads with everything on, then with each mechanism off.
@@ -92,6 +93,8 @@ def run_ablation(
         Where to run them.
     device_name : str
         What to call it.
+    memory : str
+        DRAM that programs are made for; the device must have it, too.
     tell : callable
         Called with a line of text before each step.
 
@@ -105,11 +108,11 @@ def run_ablation(
     ValueError
         If a name is unknown; nothing has run then.
     """
-    makes = {name: find_workload(name) for name in names}
+    makes, options = {name: find_workload(name) for name in names}, replace(_BASE, memory=memory)
     return (
         ablation
         for name, make in makes.items()
-        for ablation in _ablate(name, make, device, device_name, tell)
+        for ablation in _ablate(name, make, device, device_name, options, tell)
     )
 
 
@@ -118,15 +121,16 @@ def _ablate(
     make: MakeWorkload,
     device: Device,
     device_name: str,
+    options: Options,
     tell: Callable[[str], object],
 ) -> Iterator[Ablation]:
     workload = make(device.config)
     tell(name)
-    base = workload.compile(_BASE)
+    base = workload.compile(options)
     whole = None
     for off, option in {None: None, **MECHANISMS}.items():
         tell(f"{name} without {off}" if off else name)
-        programs = workload.compile(replace(_BASE, **{option: False})) if option else base
+        programs = workload.compile(replace(options, **{option: False})) if option else base
         if whole is not None and programs == base:
             yield replace(whole, off=off, same=True)
             continue

@@ -52,7 +52,7 @@ COMPILE_SECONDS = {"resnet8": 0.05, "mobilenet_v2_1.0_224": 0.85, "resnet50_224"
 COMPILE_BYTES = 300_000_000
 """Memory that compiling may take."""
 
-_ARRAY_SIZE = 16
+_ARRAY_SIZE, _MEMORY = 16, "reference"
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,11 @@ class Standing:
 def standing(record: Record) -> Standing | None:
     """Compare a record with its target; None if it has none, or was made without a clock.
 
-    Targets and the other machines' figures are for machines with 256 multipliers.
+    Targets are for machines with 256 multipliers and the reference memory.
     """
     goal = GOALS.get(record.workload)
-    if goal is None or record.cycles is None or record.array_size != _ARRAY_SIZE:
+    alike = record.array_size == _ARRAY_SIZE and record.memory == _MEMORY
+    if goal is None or record.cycles is None or not alike:
         return None
     cycles = record.cycles_per_batch or record.cycles
     batches = round(record.cycles / cycles)

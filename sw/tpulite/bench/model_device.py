@@ -1,7 +1,8 @@
 """A device whose results are the golden machine's and whose clock is the cycle model's."""
 
-from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES
+from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
 from tpulite.arch.isa import Command
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.golden.effects.footprint import decode_commands
 from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
@@ -16,9 +17,27 @@ class ModelDevice(GoldenDevice):
     """The golden machine with predicted counters: ``cycles``, ``read_beats``, ``write_beats``.
 
     Programs of minutes on the Verilated chip take seconds. How far the cycles are off is in
-    ``docs/decisions/0004-the-cycle-model.md``; the beats are exact. Parameters are those of
-    :class:`~tpulite.runtime.golden_device.GoldenDevice`.
+    ``docs/decisions/0004-the-cycle-model.md``; the beats are exact.
+
+    Parameters
+    ----------
+    config : Config
+        The machine.
+    dram_bytes : int
+        Size of its DRAM.
+    timing : MemoryTiming
+        Timing of its DRAM.
     """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        dram_bytes: int = 1 << 26,
+        timing: MemoryTiming = REFERENCE_MEMORY,
+    ) -> None:
+        super().__init__(config, dram_bytes=dram_bytes)
+        self._timing = timing
 
     def run(self, job: Job) -> RunResult:
         """Run a program to its END or its fault; after a fault nothing is predicted."""
@@ -30,7 +49,7 @@ class ModelDevice(GoldenDevice):
         commands = tuple(command for command in decoded if isinstance(command, Command))
         traffic = dram_traffic(Program(self.config, commands))
         counters = {
-            "cycles": predict_cycles(commands, self.config),
+            "cycles": predict_cycles(commands, self.config, self._timing),
             "read_beats": traffic.read_bytes // BEAT_BYTES,
             "write_beats": traffic.written_bytes // BEAT_BYTES,
         }

@@ -34,6 +34,8 @@ class Record:
         Where it ran.
     array_size : int
         N of the machine.
+    memory : str
+        Name of the DRAM that programs were made for, and ran beside.
     cycles_per_second : float, optional
         Simulated cycles a second.
     dram_read_bytes, dram_written_bytes : int, optional
@@ -56,6 +58,7 @@ class Record:
     bit_exact: bool
     device: str
     array_size: int
+    memory: str
     cycles_per_second: float | None
     dram_read_bytes: int | None
     dram_written_bytes: int | None

@@ -7,15 +7,24 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.bench.record import Record
 from tpulite.bench.workload import Outcome, Run
 from tpulite.bench.workloads import parse_workload
+from tpulite.memories import MEMORIES, named_memory
 from tpulite.report.bounds import dram_cycles
 from tpulite.report.peers import peers_of
 from tpulite.runtime.device import Device
 
 __all__ = ["dram_bytes", "run_workloads"]
 
+_REFERENCE = "reference"
+"""The memory that targets, and the figures of other machines, refer to."""
+
 
 def run_workloads(
-    names: Iterable[str], device: Device, *, device_name: str, resident: bool = False
+    names: Iterable[str],
+    device: Device,
+    *,
+    device_name: str,
+    resident: bool = False,
+    memory: str = _REFERENCE,
 ) -> Iterator[Record]:
     """Run workloads one after the other.
 
@@ -30,6 +39,8 @@ def run_workloads(
     resident : bool
         Whether constants stay on chip, and the run that finds them there is measured; the names
         in the records then end with ``_warm``.
+    memory : str
+        DRAM that programs are made for; the device must have it, too.
 
     Yields
     ------
@@ -42,8 +53,8 @@ def run_workloads(
         If a name is unknown; nothing has run then.
     """
     suffix = "_warm" if resident else ""
-    runs = {name + suffix: parse_workload(name, resident=resident) for name in names}
-    return (_record(name, run, device, device_name) for name, run in runs.items())
+    runs = {name + suffix: parse_workload(name, resident=resident, memory=memory) for name in names}
+    return (_record(name, run, device, device_name, memory) for name, run in runs.items())
 
 
 def dram_bytes(outcome: Outcome) -> tuple[int | None, int | None]:
@@ -53,7 +64,7 @@ def dram_bytes(outcome: Outcome) -> tuple[int | None, int | None]:
     return read, written
 
 
-def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
+def _record(name: str, run: Run, device: Device, device_name: str, memory: str) -> Record:
     before = (getattr(device, "cycles", 0), getattr(device, "seconds", 0.0))
     outcome = run(device)
     simulated = getattr(device, "cycles", 0) - before[0]
@@ -63,6 +74,7 @@ def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
     peak = device.config.array_size**2
     limit, dram = -(-macs // peak), sum(map(dram_cycles, outcome.programs))
     read, written = dram_bytes(outcome)
+    alike = named_memory(memory) == MEMORIES[_REFERENCE]
     return Record(
         workload=name,
         macs=macs,
@@ -76,9 +88,10 @@ def _record(name: str, run: Run, device: Device, device_name: str) -> Record:
         bit_exact=outcome.exact,
         device=device_name,
         array_size=device.config.array_size,
+        memory=memory,
         cycles_per_second=simulated / seconds if seconds else None,
         dram_read_bytes=read,
         dram_written_bytes=written,
         counters=dict(outcome.counters),
-        peers=[asdict(peer) for peer in peers_of(name)],
+        peers=[asdict(peer) for peer in peers_of(name)] if alike else [],
     )

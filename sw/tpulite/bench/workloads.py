@@ -16,6 +16,7 @@ from tpulite.bench.models import (
     make_model,
 )
 from tpulite.bench.workload import MakeWorkload, Outcome, Run
+from tpulite.compiler.options import Options
 from tpulite.near import no_such
 from tpulite.runtime.device import Device
 
@@ -70,8 +71,8 @@ EVERY = (*WORKLOADS, *LARGE)
 """Names of the workloads that run by default, those that take minutes included."""
 
 
-def parse_workload(name: str, *, resident: bool = False) -> Run:
-    """Return how a workload runs, with constants that stay on chip or as it is.
+def parse_workload(name: str, *, resident: bool = False, memory: str = Options().memory) -> Run:
+    """Return how a workload runs, with constants that stay on chip or as it is, for a DRAM.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def parse_workload(name: str, *, resident: bool = False) -> Run:
         workload = make(device.config)
         if resident:
             workload = workload.warmed()
-        return workload.run(workload.compile(), device)
+        return workload.run(workload.compile(Options(memory=memory)), device)
 
     return run
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.arch.config import Config
+from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.bench import (
     ABLATED,
     COMPILED,
@@ -43,7 +44,9 @@ from tpulite.cli.bench_tables import (
 )
 from tpulite.cli.common import config_option, json_option, progress_bar, save_json
 from tpulite.cli.help import Topic, command, option
+from tpulite.cli.options import memory_option
 from tpulite.configs import named_config
+from tpulite.memories import named_memory
 from tpulite.runtime.device import Device, open_device
 
 __all__ = ["bench"]
@@ -96,6 +99,7 @@ _WIDTH = 134
     help="Device to run on; model: the golden machine, with cycles of the cycle model.",
 )
 @config_option
+@memory_option
 def bench(  # noqa: PLR0913 - options of the command
     names: tuple[str, ...],
     quick: bool,
@@ -107,6 +111,7 @@ def bench(  # noqa: PLR0913 - options of the command
     json_path: Path | None,
     device: str,
     config_name: str,
+    memory: str,
 ) -> None:
     """Run workloads (default: all), and compare them with targets and other accelerators."""
     modes = {
@@ -124,6 +129,9 @@ def bench(  # noqa: PLR0913 - options of the command
     source = click.get_current_context().get_parameter_source("device")
     if (compiling or operators or published) and source is ParameterSource.COMMANDLINE:
         raise ValueError(f"--device cannot be used with {chosen[0]}")
+    timing = named_memory(memory)
+    if (compiling or operators or published) and timing != REFERENCE_MEMORY:
+        raise ValueError(f"--memory cannot be used with {chosen[0]}")
     config = named_config(config_name)
     console = Console()
     if not console.is_terminal:
@@ -135,25 +143,25 @@ def bench(  # noqa: PLR0913 - options of the command
     elif compiling:
         _compile(console, _choose(names, COMPILED, quick), config, json_path)
     elif ablation:
-        _ablate(console, _choose(names, ABLATED, quick), device, config, json_path)
+        _ablate(console, _choose(names, ABLATED, quick), (device, config, memory), json_path)
     else:
-        _bench(console, _choose(names, EVERY, quick), device, config, json_path, resident)
+        machine = device, config, memory
+        _bench(console, _choose(names, EVERY, quick), machine, json_path, resident)
 
 
 def _bench(
     console: Console,
     names: Sequence[str],
-    device: str,
-    config: Config,
+    where: tuple[str, Config, str],
     json_path: Path | None,
     resident: bool,
 ) -> None:
     for name in names:
         parse_workload(name)  # before a simulator is built
-    machine = _open(device, config)
+    machine, (device, _, memory) = _open(*where), where
     records: list[Record] = []
     try:
-        runs = run_workloads(names, machine, device_name=device, resident=resident)
+        runs = run_workloads(names, machine, device_name=device, resident=resident, memory=memory)
         records.extend(_with_bar(runs, names))
     finally:  # minutes of measurements are shown even if the last one fails
         _print(console, bench_table(records), goal_table(records), peer_table(records))
@@ -162,11 +170,14 @@ def _bench(
 
 
 def _ablate(
-    console: Console, names: Sequence[str], device: str, config: Config, json_path: Path | None
+    console: Console,
+    names: Sequence[str],
+    where: tuple[str, Config, str],
+    json_path: Path | None,
 ) -> None:
     for name in names:
         find_workload(name)
-    machine = _open(device, config)
+    machine, (device, _, memory) = _open(*where), where
     results: list[Ablation] = []
     try:
         with progress_bar() as progress:
@@ -175,6 +186,7 @@ def _ablate(
                 names,
                 machine,
                 device_name=device,
+                memory=memory,
                 tell=lambda text: progress.update(task, description=text),
             )
             for result in runs:
@@ -239,10 +251,11 @@ def _choose(names: Sequence[str], default: Sequence[str], quick: bool) -> Sequen
     return names or tuple(name for name in default if not (quick and name in LARGE))
 
 
-def _open(device: str, config: Config) -> Device:
+def _open(device: str, config: Config, memory: str) -> Device:
+    timing = named_memory(memory)
     if device == "model":
-        return ModelDevice(config, dram_bytes=_DRAM_BYTES)
-    return open_device(device, config, dram_bytes=_DRAM_BYTES)
+        return ModelDevice(config, dram_bytes=_DRAM_BYTES, timing=timing)
+    return open_device(device, config, dram_bytes=_DRAM_BYTES, timing=timing)
 
 
 def _require_exact(results: Sequence[Record] | Sequence[Ablation]) -> None:

@@ -26,7 +26,8 @@ def bench_table(records: Sequence[Record]) -> Table:
     table = _table(
         "workload",
         ("MACs", "cycles", "each", "limit", "util", "read", "written", "exact"),
-        caption=f"device: {_devices(records)}; each: cycles per batch of 16, or per vector; "
+        caption=f"device: {_devices(records)}; memory: {_memories(records)}; "
+        "each: cycles per batch of 16, or per vector; "
         "limit: lower bound by MACs or DRAM; read, written: DRAM bytes",
     )
     for record in records:
@@ -195,6 +196,10 @@ def _table(first: str, columns: Sequence[str], *, title: str = "", caption: str 
 
 def _devices(results: Sequence[Record] | Sequence[Ablation]) -> str:
     return ", ".join(dict.fromkeys(result.device for result in results))
+
+
+def _memories(records: Sequence[Record]) -> str:
+    return ", ".join(dict.fromkeys(record.memory for record in records))
 
 
 def number(value: int | None) -> str:

@@ -19,6 +19,15 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _DEFAULTS = Options()
 
+memory_option = option(
+    "--memory",
+    group=Topic.COMPILER,
+    default=_DEFAULTS.memory,
+    show_default=True,
+    metavar="NAME[,FIELD=VALUE...]",
+    help=f"DRAM to plan for and predict with: {', '.join(MEMORIES)}.",
+)
+
 _OPTIONS = (
     option(
         "--optimize",
@@ -94,14 +103,7 @@ _OPTIONS = (
         show_default=True,
         help="Loop order of dense layers: auto, or K (the summed axis) outermost or innermost.",
     ),
-    option(
-        "--memory",
-        group=Topic.COMPILER,
-        default=_DEFAULTS.memory,
-        show_default=True,
-        metavar="NAME[,FIELD=VALUE...]",
-        help=f"DRAM to plan for and predict with: {', '.join(MEMORIES)}.",
-    ),
+    memory_option,
     option(
         "--resident",
         group=Topic.COMPILER,

@@ -20,7 +20,12 @@ def limit_cycles(programs: Iterable[Program]) -> int:
 
 
 def dram_cycles(program: Program) -> int:
-    """Return the cycles in which DRAM delivers every operand once, or takes the results."""
+    """Return the cycles in which DRAM delivers every operand once, and takes the results.
+
+    Both come at the same time, unless they share the data path of the program's memory.
+    """
     constants = 0 if program.resident else len(program.constants)
     read = constants + program.window_bytes[Window.INPUT]
-    return max(read, program.window_bytes[Window.OUTPUT]) // BEAT_BYTES
+    written, memory = program.window_bytes[Window.OUTPUT], program.memory
+    taken = read + written if memory.shared else max(read, written)
+    return taken // BEAT_BYTES * max(memory.beat_cycles, 1)
