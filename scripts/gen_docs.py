@@ -204,6 +204,7 @@ def illegal_rules() -> list[str]:
         (conv, {"int16": 1, "drain": isa.Drain.RAW}),
         (conv, {"int16": 1, "columns": 1}),
         (conv, {"int16": 1, "acc_row": 1}),
+        (conv, {"int16": 1, "stride_x": 8}),
     )
     rules = []
     for opcode, fields in examples:

@@ -149,7 +149,8 @@ class _Draw:
         return dense(m=m, k_tiles=random.randint(1, 4), act_pitch=pitch) | self._wide()
 
     def wide_window(self) -> dict[str, int]:
-        return self.window() | {"columns": 2 * random.randint(1, 3)} | self._wide()
+        pairs = {"columns": 2 * random.randint(1, 3), "stride_x": random.choice([1, 2, 3, 7])}
+        return self.window() | pairs | self._wide()
 
     def _wide(self) -> dict[str, int]:
         drain = random.choice([Drain.KEEP, Drain.REQUANTIZE])

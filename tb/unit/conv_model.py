@@ -183,7 +183,10 @@ class ConvModel:
         y = oy * command["stride_y"] + ky * command["dilation_y"] - command["pad_top"]
         x = kx * command["dilation_x"] - command["pad_left"]
         if not step:
-            return self.vector(command, cb, y, x + ox * command["stride_x"], lower=ox % 2)
+            if command["int16"]:
+                pair = x + 2 * (ox // 2) * command["stride_x"]
+                return self.vector(command, cb, y, pair + ox % 2, lower=ox % 2)
+            return self.vector(command, cb, y, x + ox * command["stride_x"])
         first, shift = divmod(ox * step, n)
         pair = [self.vector(command, cb, y, x + first + i) for i in range(2)]
         return np.concatenate(pair)[shift : shift + n]

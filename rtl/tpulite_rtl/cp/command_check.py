@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import Config
-from tpulite.arch.isa import COMMANDS, CONV, VECTOR, Axis, Drain, Opcode
+from tpulite.arch.isa import COMMANDS, CONV, PAIR_STRIDE, VECTOR, Axis, Drain, Opcode
 from tpulite_rtl.lib.layout import built, operation_shape, struct_layout, whole_field
 
 __all__ = ["VERDICT", "judge"]
@@ -88,5 +88,6 @@ def _is_illegal_together(config: Config, word: Value) -> Value:
     if config.int16:
         mode = Cat(conv.depthwise, conv.byte_step != 0, conv.inner != Axis.X)
         odd = Cat(conv.columns[0], conv.acc_row[0], conv.drain == Drain.RAW)
-        problems.append(conv.int16 & Cat(mode, odd).any())
+        far = conv.stride_x > PAIR_STRIDE
+        problems.append(conv.int16 & Cat(mode, odd, far).any())
     return Cat(problems).any()

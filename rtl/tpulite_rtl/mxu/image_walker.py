@@ -71,17 +71,22 @@ class ImageWalker(wiring.Component):
         # one's step began. Exactly one loop goes on in a step, the innermost that has not ended.
         moves = Signal(init=1)  # a vector enters: always but in dense mode
         limits = _limits(command)
+        inner_rows, step_x = command.inner_axis.rows, command.step_x
+        left = [
+            Signal(len(limit), name=f"{loop}_left")
+            for loop, limit in zip(_LOOPS, limits, strict=True)
+        ]
+        upper = Const(0)
+        if self.config.int16:  # pairs are even in number and counted down; their vectors adjoin
+            upper = command.int16 & left[0][0]
+            inner_rows, step_x = (Mux(upper, 1, value) for value in (inner_rows, step_x))
         strides = (
-            Mux(moves, command.inner_axis.rows, 0),
+            Mux(moves, inner_rows, 0),
             command.outer_axis.rows,
             command.dilation_x,
             command.tap_rows,
             command.act_block_pitch,
         )
-        left = [
-            Signal(len(limit), name=f"{loop}_left")
-            for loop, limit in zip(_LOOPS, limits, strict=True)
-        ]
         rows = [Signal(ROW_BITS, name=f"{loop}_row") for loop in _LOOPS]
         ended = [Signal(name=f"{loop}_ended") for loop in _LOOPS]
         goes = []
@@ -115,7 +120,7 @@ class ImageWalker(wiring.Component):
             back=goes[1] & ~by_y,
             advance=(goes[0] & ~by_y & moves) | (goes[1] & by_y),
             dilation=command.dilation_x,
-            step=command.step_x,
+            step=step_x,
         )
         y = self._coordinate(
             m,
@@ -190,12 +195,11 @@ class ImageWalker(wiring.Component):
             slot.index.eq(command.index),
         ]
         if self.config.int16:
-            # Pairs are even in number and counted down.
             leaves = last_tile & ((command.drain != Drain.KEEP) | last_sum)
             m.d.comb += [
-                slot.lower.eq(command.int16 & ~left[0][0]),
+                slot.lower.eq(command.int16 & ~upper),
                 slot.pad.eq(command.pad ^ Cat(Const(0, 7), slot.lower)),
-                slot.reports.eq(slot.emits & leaves & ~(command.int16 & left[0][0])),
+                slot.reports.eq(slot.emits & leaves & ~upper),
             ]
         if self.config.has_delay_lines:
             # A kernel has three columns if there are delays, which are two pairs.

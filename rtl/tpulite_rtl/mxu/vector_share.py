@@ -44,7 +44,10 @@ def share_vectors(
     def if_depthwise(value: Value | int, other: Value | int) -> Value:
         return Mux(depthwise, value, other)
 
-    step_x = Mux(dense, 1, if_depthwise(command.dilation_x, command.stride_x))
+    step_x = command.stride_x
+    if config.int16:  # from the lower vector of a pair to the next pair
+        step_x = Mux(command.int16, (step_x << 1) - 1, step_x)[: len(step_x)]
+    step_x = Mux(dense, 1, if_depthwise(command.dilation_x, step_x))
     stride_x, kernel_x = command.stride_x, command.kernel_columns
     if config.has_delay_lines:
         # The highest bit of a factor counts before `pairs` does: a pair's stride does not have it.

@@ -28,6 +28,11 @@ def conv(**fields) -> Conv:
     return Conv(**values | fields)
 
 
+def wide(**fields) -> Conv:
+    values = {"int16": True, "requantization": record(bits=16), "dilation": (1, 2)}
+    return conv(**values | fields)
+
+
 def one(layer, shape, output, dtype="int8") -> LayerGraph:
     images = dict.fromkeys(layer.inputs, Activation(shape)) | {"y": Activation(output, dtype)}
     return LayerGraph("g", (layer,), images, tuple(dict.fromkeys(layer.inputs)), ("y",))
@@ -39,6 +44,8 @@ LEGAL = [
     (conv(), (5, 6, 2), (3, 4, 5), "int8"),
     (conv(stride=(2, 1), padding=(1, 0, 1, 2)), (5, 6, 2), (3, 6, 5), "int8"),
     (conv(dilation=(2, 1), requantization=None), (5, 6, 2), (1, 4, 5), "int32"),
+    (wide(), (5, 12, 2), (3, 8, 5), "int8"),
+    (wide(stride=(1, 2), padding=(0, 2, 0, 4)), (5, 12, 2), (3, 8, 5), "int8"),
     (
         Depthwise(weight=np.zeros((1, 3, 2), np.int8), requantization=record(), **NAMES),
         (5, 6, 2),
@@ -88,6 +95,12 @@ REFUSED = [
     (lambda: conv(padding=(0, 0, -1, 0)), "padding must be four numbers from 0 on"),
     (lambda: conv(input_zero_point=128), "input_zero_point must be in -128..127, not 128"),
     (lambda: conv(requantization=record(bias=np.zeros(4, np.int32))), "has 5 channels and"),
+    (lambda: wide(requantization=record()), "must requantize to 16 bits"),
+    (lambda: wide(input_zero_point=1), "must have zero points of 0"),
+    (lambda: wide(stride=(1, 8)), "must have a horizontal stride of at most 7"),
+    (lambda: wide(dilation=(1, 3)), "must have an even horizontal dilation"),
+    (lambda: wide(padding=(0, 1, 0, 0)), "must have even horizontal padding"),
+    (lambda: one(wide(), (5, 13, 2), (3, 8, 5)), "needs pairs of int8, not rows of 13"),
     (lambda: conv(inputs=("x", "b")), "must read 1 activations, not 2"),
     (lambda: record(low=5, high=4), "low 5 must not be above high 4"),
     (lambda: record(multiplier=np.array([-1])), "multiplier must be 0..2147483647, not -1"),

@@ -129,6 +129,15 @@ def test_sums_that_may_leave_32_bits_stay_with_the_library(tmp_path):
     assert "beyond 32 bits" in _reason(path, CONFIGS["16"])
 
 
+def test_strides_of_more_than_7_pairs_stay_with_the_library(tmp_path):
+    model = Builder("int16")
+    x = model.input((1, 2, 20, 3), 0.01)
+    weight = np.ones((2, 1, 2, 3), np.int8)
+    y = model.conv(x, weight, [0, 0], weight_scale=0.1, scale=0.1, stride=(1, 8))
+    path = _written(tmp_path, model.build(y))
+    assert "a horizontal stride of at most 7" in _reason(path, CONFIGS["16"])
+
+
 def test_dense_layers_whose_double_no_record_gives_stay_with_the_library(tmp_path):
     path = _written(tmp_path, products_of_int16(0, (1,), (256, 4)))
     assert "no multiplier gives LiteRT's results" in _reason(path, CONFIGS["16"])

@@ -18,6 +18,7 @@ from tpulite.arch.interleave import interleave_of
 from tpulite.arch.isa import Command
 from tpulite.arch.layouts import LUT_BYTES, RAW_ROWS, WORDS_BYTES
 from tpulite.arch.opcodes import Axis, Drain, Opcode, RecordForm, VectorOp
+from tpulite.arch.streams import column_start
 
 __all__ = [
     "BINARY",
@@ -222,7 +223,7 @@ def _conv_steps(command: Command, config: Config) -> Iterator[Step]:
                 x += ox * c["byte_step"] // config.array_size
                 reads = *_input_rows(command, block, y, x), *_input_rows(command, block, y, x + 1)
             else:
-                reads = _input_rows(command, block, y, x + ox * c["stride_x"])
+                reads = _input_rows(command, block, y, x + column_start(c, ox))
             yield Step(reads, output_rows(command, oy, ox) if last else ())
 
 

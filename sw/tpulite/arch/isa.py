@@ -37,6 +37,7 @@ __all__ = [
     "LUT_BYTES",
     "NORM",
     "OPERANDS",
+    "PAIR_STRIDE",
     "RAW_ROWS",
     "RECORD",
     "STORE",
@@ -59,6 +60,9 @@ __all__ = [
     "operations",
 ]
 
+PAIR_STRIDE = CONV.limit("stride_x") // 2
+"""Largest horizontal stride of pairs: from a lower byte to the next pair are twice as many columns,
+less one."""
 
 _OPCODES = {int(opcode): opcode for opcode in Opcode}
 _ZEROS = {opcode: {f.name: 0 for f in COMMANDS[opcode].fields[1:]} for opcode in Opcode}
@@ -164,6 +168,8 @@ def _illegal_int16(command: Command, config: Config) -> str | None:
         return "CONV with int16 must have neither depthwise nor a byte_step, and inner x"
     if command["drain"] == Drain.RAW:
         return "CONV must not drain raw with int16"
+    if command["stride_x"] > PAIR_STRIDE:
+        return f"CONV.stride_x must be at most {PAIR_STRIDE} with int16, not {command['stride_x']}"
     odd = [name for name in ("columns", "acc_row") if command[name] % 2]
     return f"CONV.{odd[0]} must be even with int16, not {command[odd[0]]}" if odd else None
 

@@ -89,7 +89,7 @@ CONV = Layout(
         Field("rows", 11, "Output rows.", minimum=1),
         Field("columns", 11, "Output columns.", minimum=1),
         Field("stride_y", 4, "Vertical stride.", minimum=1),
-        Field("stride_x", 4, "Horizontal stride.", minimum=1),
+        Field("stride_x", 4, "Horizontal stride; with `int16` that of pairs.", minimum=1),
         Field("act_row", 14, "Row of the input's vector (0, 0) of block 0."),
         Field("act_pitch", 14, "Distance between input rows, in rows of the unified buffer."),
         Field("act_block_pitch", 14, "Distance between channel blocks, in rows."),

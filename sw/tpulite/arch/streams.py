@@ -1,13 +1,13 @@
 """How the matrix unit streams the vectors of a CONV: what its cycles count."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINE, in_pairs, interleave_of
 from tpulite.arch.opcodes import Axis
 
-__all__ = ["Stream", "conv_stream"]
+__all__ = ["Stream", "column_start", "conv_stream"]
 
 
 class Stream(NamedTuple):
@@ -33,6 +33,21 @@ class Stream(NamedTuple):
     slots: int
     sums: int
     lag: int = 0
+
+
+def column_start(fields: Mapping[str, int], column: Any) -> Any:
+    """Return how far an output column, or each of an array, is from the first one.
+
+    Of an int16 the columns of a pair follow each other, and pairs have the stride.
+
+    Examples
+    --------
+    >>> [column_start({"stride_x": 3, "int16": 1}, column) for column in range(6)]
+    [0, 1, 6, 7, 12, 13]
+    """
+    if not fields["int16"]:
+        return column * fields["stride_x"]
+    return column // 2 * 2 * fields["stride_x"] + column % 2
 
 
 def conv_stream(fields: Mapping[str, int], config: Config) -> Stream:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.arch.isa import PAIR_STRIDE
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import (
     check_array,
@@ -33,7 +34,7 @@ class Conv(Layer):
     int16 : bool
         Whether input and output are int16. Their columns are pairs, [H, 2 W, C]: upper bytes, then
         lower bytes with the top bit inverted. Padding is the int16 0; dilation and padding along
-        the width count columns, two to a vector, and the stride along it is 1.
+        the width count columns, two to a vector, but the stride along it counts pairs.
     """
 
     weight: np.ndarray
@@ -61,6 +62,10 @@ class Conv(Layer):
             raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
         if self.int16 and x.shape[1] % 2:
             raise ValueError(f"{self.title} needs pairs of int8, not rows of {x.shape[1]}")
+        if self.int16:
+            pairs = x.shape[0], x.shape[1] // 2, x.shape[2]
+            height, width = windowed(self.title, pairs, window=kernel[:2], **self.pair_geometry)
+            return Activation((height, 2 * width, kernel[3]))
         height, width = _slide(self, x.shape, kernel[:2])
         return Activation((height, width, kernel[3]), "int8" if self.requantization else "int32")
 
@@ -83,7 +88,7 @@ class Conv(Layer):
         taps, step = self.weight.shape[1], self.dilation[1]
         whole = {
             "zero points of 0": not (self.input_zero_point or self.weight_zero_point),
-            "a horizontal stride of 1": self.stride[1] == 1,
+            f"a horizontal stride of at most {PAIR_STRIDE}": self.stride[1] <= PAIR_STRIDE,
             "an even horizontal dilation": taps == 1 or step % 2 == 0,
             "even horizontal padding": not (self.padding[1] % 2 or self.padding[3] % 2),
         }

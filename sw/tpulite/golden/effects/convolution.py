@@ -10,6 +10,7 @@ from tpulite.arch.effects import record_rows, tile_count
 from tpulite.arch.interleave import interleave_of
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.arch.registers import Fault
+from tpulite.arch.streams import column_start
 from tpulite.golden.effects.access import FaultSite, Footprint
 
 __all__ = ["conv_ends", "conv_footprint", "outputs_of", "read_rows", "sum_positions", "taps_of"]
@@ -86,8 +87,9 @@ def read_rows(command: Command, config: Config) -> NDArray[np.int64]:
         inner, outer = _walks(command)
         x, y = (inner.places, outer.places)[:: 1 if command["inner"] == Axis.X else -1]
     else:
-        base = np.arange(command["columns"]) * (command["byte_step"] or command["stride_x"])
+        base = column_start(command.fields, np.arange(command["columns"]))
         if command["byte_step"]:
+            base = np.arange(command["columns"]) * command["byte_step"]
             base = np.add.outer(base // config.array_size, np.arange(2)).ravel()
         x = _taps(command, "x", "kernel_columns", base) - command["pad_left"]
         base = np.arange(command["rows"]) * command["stride_y"]
@@ -196,7 +198,7 @@ def _stream(command: Command, config: Config) -> NDArray[np.int64]:
     if command["byte_step"]:
         x = (x + ox * command["byte_step"] // config.array_size)[..., None] + np.arange(2)
         return _rows(command, block[..., None], y[..., None], x)
-    return _rows(command, block, y, x + ox * command["stride_x"])
+    return _rows(command, block, y, x + column_start(command.fields, ox))
 
 
 def _rows(

@@ -9,6 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain
+from tpulite.arch.streams import column_start
 
 __all__ = ["FREE", "Activations", "KnownPhases", "Outputs", "Walk"]
 
@@ -18,7 +19,7 @@ FREE = 255
 _NONE = bytes([FREE])
 _CACHED, _KINDS = 1 << 12, 1 << 8
 _STREAM = ("rows", "columns", "stride_y", "stride_x", "kernel_rows", "kernel_columns")
-_MODES = ("byte_step", "depthwise", "inner")
+_MODES = ("byte_step", "depthwise", "inner", "int16")
 _IMAGE = ("height", "width", "pad_top", "pad_left", "dilation_y", "dilation_x")
 _READ, _WRITTEN = (*_STREAM, *_MODES, *_IMAGE), (*_STREAM, *_MODES, "drain")
 _get_read, _get_written = itemgetter(*_READ), itemgetter(*_WRITTEN)
@@ -187,14 +188,15 @@ _tiles = lru_cache(_KINDS)(_Tiles)
 
 def _read(key: tuple[int, ...], pitch: int, size: int, banks: int, tap: int, base: int) -> bytes:
     """Return the phases of a k-tile; the vector (0, 0) of its block has the phase ``base``."""
-    f = dict(zip(_READ, key, strict=True))
-    rows, columns, stride_y, stride_x = key[:4]
+    f: dict[str, int] = dict(zip(_READ, key, strict=True))
+    rows, columns, stride_y = key[:3]
     tap_y, tap_x = divmod(tap, f["kernel_columns"])
+    entering = column_start(f, np.arange(columns))
     if f["depthwise"]:
         rows = (rows - 1) * stride_y + f["kernel_rows"]
-        columns = (columns - 1) * stride_x + f["kernel_columns"]
-        stride_y, stride_x = f["dilation_y"], f["dilation_x"]
-    entering, enters = np.arange(columns) * stride_x, np.ones(columns, bool)
+        columns = (columns - 1) * f["stride_x"] + f["kernel_columns"]
+        stride_y, entering = f["dilation_y"], np.arange(columns) * f["dilation_x"]
+    enters = np.ones(columns, bool)
     if step := f["byte_step"]:
         # A vector of its own fills the window; then one enters whenever the window moves on.
         first = np.arange(columns) * step // size

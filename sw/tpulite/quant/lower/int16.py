@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.layers import Activation, Conv, Pick, Requantization
+from tpulite.graph.layers import Conv, Requantization
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import (
     INT16,
@@ -71,12 +70,11 @@ def lower_int16(node: Node, context: GraphContext) -> None:
         )
     requantization = _requantization(node, context.exactness, (x, weight, y), bias, most.max())
     context.read_int16(node.inputs[0])
-    wanted = context.write_int16(node.outputs[0])
+    context.write_int16(node.outputs[0])
     fields = {"weight": kernel, "requantization": requantization, "int16": True}
-    if node.op == "dense":
-        context.emit(Conv, node.name, node.inputs[:1], node.outputs[0], **fields)
-    else:
-        _emit_conv(node, context, wanted, fields)
+    if node.op == "conv":
+        fields |= _window(node, kernel.shape[1])
+    context.emit(Conv, node.name, node.inputs[:1], node.outputs[0], **fields)
 
 
 def _kernel(node: Node, x: Tensor, weight: Tensor) -> np.ndarray:
@@ -90,53 +88,14 @@ def _kernel(node: Node, x: Tensor, weight: Tensor) -> np.ndarray:
     return np.ascontiguousarray(kernel.reshape((1,) * (4 - kernel.ndim) + kernel.shape))
 
 
-def _emit_conv(
-    node: Node, context: GraphContext, wanted: Activation, fields: dict[str, Any]
-) -> None:
-    """Add a convolution, which has no horizontal stride.
-
-    So one vector of several is taken: before it if the kernel has one column, else behind it.
-    """
-    (down, across), (step_y, step_x) = node["stride"], node["dilation"]
-    top, left, bottom, right = node["padding"]
-    source, target = node.inputs[0], node.outputs[0]
-    one = fields["weight"].shape[1] == 1
-    reach = 2 * step_x * (fields["weight"].shape[1] - 1) + 2
-    fields |= {
-        "stride": (down, 1),
-        "dilation": (step_y, 1 if one else 2 * step_x),
+def _window(node: Node, taps: int) -> dict[str, tuple[int, ...]]:
+    """Return the geometry of a convolution of so many columns, two of them to a vector."""
+    (down, across), (top, left, bottom, right) = node["dilation"], node["padding"]
+    return {
+        "stride": tuple(node["stride"]),
+        "dilation": (down, 2 * across if taps > 1 else 1),
         "padding": (top, 2 * left, bottom, 2 * right),
     }
-    if across == 1:
-        context.emit(Conv, node.name, (source,), target, **fields)
-    elif one and not (left or right):
-        some = _take(node, context, source, f"{node.name}/taken", wanted.shape[1], across)
-        context.emit(Conv, node.name, (some,), target, **fields)
-    else:
-        every = f"{node.name}/every"
-        columns = context.activations[source].shape[1] + 2 * (left + right) - reach + 2
-        context.declare(every, (wanted.shape[0], columns, wanted.shape[2]))
-        context.emit(Conv, node.name, (source,), every, **fields)
-        _take(node, context, every, target, wanted.shape[1], across)
-
-
-def _take(
-    node: Node, context: GraphContext, source: str, target: str, columns: int, stride: int
-) -> str:
-    """Add the strided slice of vectors that fills so many columns; return its name."""
-    height, _, channels = context.activations[source].shape
-    if target not in context.activations:
-        context.declare(target, (height, columns, channels))
-    context.emit(
-        Pick,
-        f"{node.name}/take",
-        (source,),
-        target,
-        rows=tuple(range(height)),
-        columns=tuple(i // 2 * 2 * stride + i % 2 for i in range(columns)),
-        channels=tuple(range(channels)),
-    )
-    return target
 
 
 def _bias(node: Node, context: GraphContext) -> np.ndarray:
