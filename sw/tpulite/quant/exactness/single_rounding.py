@@ -17,6 +17,9 @@ from tpulite.quant.tensors import UnsupportedError
 
 __all__ = ["match_thresholds"]
 
+_AT_ONCE = 1 << 13
+"""Results that are checked at once: more channels do not fit the processor's caches."""
+
 
 def match_thresholds(
     record: Requantization, scales: NDArray[np.float64], largest: int
@@ -39,30 +42,39 @@ def match_thresholds(
     """
     largest = min(largest + int(np.abs(record.bias.astype(np.int64)).max()), (1 << 31) - 1)
     multiplier = record.multiplier.copy()
-    for channel, scale in enumerate(scales):
-        sums = _around_steps(float(scale), largest, record.bits)
-        wanted = round_away(sums * scale)
-        for step in (0, 1, -1, 2, -2):
-            candidate = int(record.multiplier[channel]) + step
+    step = max(1, _AT_ONCE >> record.bits)
+    for first in range(0, len(scales), step):
+        block = slice(first, first + step)
+        sums = _around_steps(scales[block], largest, record.bits)
+        wanted = round_away(sums * scales[block])
+        left = np.arange(first, min(first + step, len(scales)))
+        for change in (0, 1, -1, 2, -2):
+            candidates = record.multiplier[left].astype(np.int64) + change
             found = scale_accumulators(
-                sums,
-                multiplier=candidate,
-                shift=record.shift[channel],
+                sums[:, left - first],
+                multiplier=candidates,
+                shift=record.shift[left],
                 rounding=record.rounding,
             )
-            if np.array_equal(found, wanted):
-                multiplier[channel] = candidate
+            right = (found == wanted[:, left - first]).all(axis=0)
+            multiplier[left[right]] = candidates[right]
+            left = left[~right]
+            if not left.size:
                 break
         else:
+            scale = scales[left[0]]
             raise UnsupportedError(f"no multiplier gives LiteRT's results for the scale {scale}")
     return replace(record, multiplier=multiplier)
 
 
-def _around_steps(scale: float, largest: int, bits: int) -> NDArray[np.int64]:
-    """Return the sums next to those at which the result changes, as far as they occur."""
+def _around_steps(scales: NDArray[np.float64], largest: int, bits: int) -> NDArray[np.int64]:
+    """Return the sums next to those at which results change, [sums, scales].
+
+    Sums that do not occur are zeros instead.
+    """
     # Whatever the zero point, results beyond +-2**bits are clamped.
     halves = np.arange(-(1 << bits), (1 << bits) + 1) + 0.5
-    middle = np.rint(halves / scale)
-    middle = middle[np.abs(middle) <= largest].astype(np.int64)
-    sums = np.unique(middle[:, np.newaxis] + np.arange(-1, 2))
-    return sums[np.abs(sums) <= largest]
+    middle = np.rint(halves[:, np.newaxis] / scales)
+    middle = np.where(np.abs(middle) <= largest, middle, 0).astype(np.int64)
+    sums = (middle + np.array([-1, 0, 1])[:, np.newaxis, np.newaxis]).reshape(-1, len(scales))
+    return np.where(np.abs(sums) <= largest, sums, 0)
