@@ -132,6 +132,9 @@ def test_names_of_files_can_be_chosen(search, texts):
     assert "2 passages of 1 file" in err and "c.txt" not in out
     _, out, err = search(texts / "b.md", "bread")
     assert "2 passages of 1 file" in err and "texts/b.md:1" in out
+    (texts / "code.py").write_text("# the red river")
+    _, out, err = search(texts, "bread", "--files", "*.md,*.py")
+    assert "3 passages of 2 files" in err and "texts/code.py:1" in out
 
 
 def test_a_long_question_is_cut_and_that_is_said(search, texts):
@@ -160,9 +163,12 @@ def test_bad_input_is_one_line(tpulite, search, texts, folder, tmp_path):
     (bare / "tokenizer.json").unlink()
     for words, message in (
         ((tmp_path / "none", "bread"), "none: No such file"),
-        ((tmp_path / "empty", "bread"), "has no text files: files must be UTF-8"),
-        ((tmp_path / "data", "bread"), "has no text files: files must be UTF-8"),
-        ((texts, "bread", "--files", "*.rst"), "has no text files named *.rst"),
+        ((tmp_path / "empty", "bread"), "has no text named *.md, *.rst, *.txt"),
+        ((tmp_path / "data", "bread"), "has no text named *.md, *.rst, *.txt"),
+        (
+            (texts, "bread", "--files", "*.rst"),
+            "has no text named *.rst: choose names with --files",
+        ),
         ((texts, " "), "the question is empty"),
         ((texts, "bread", "--top", "0"), "--top: 0 is not in the range"),
         ((texts,), "QUESTION... is missing"),
@@ -236,6 +242,7 @@ def test_hidden_and_binary_files_and_links_are_left_out(tmp_path):
         ("zero.txt", b"a\0b"),
         ("large.txt", b"a" * ((1 << 20) + 1)),
         ("blank.txt", b" \n"),
+        ("drawing.svg", b"x"),
     ):
         path = tmp_path / "texts" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,7 +252,7 @@ def test_hidden_and_binary_files_and_links_are_left_out(tmp_path):
     (tmp_path / "texts/up").symlink_to(tmp_path)
     found = list(find_texts(tmp_path / "texts"))
     assert [path.name for path, _ in found] == ["b.txt", "x.md"]
-    assert [path.name for path, _ in find_texts(tmp_path / "texts", "*.md")] == ["x.md"]
+    assert [path.name for path, _ in find_texts(tmp_path / "texts", ["*.md"])] == ["x.md"]
 
 
 def test_vectors_are_kept_by_their_texts(tmp_path):

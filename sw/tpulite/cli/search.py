@@ -27,7 +27,7 @@ from tpulite.configs import named_config
 from tpulite.counted import counted
 from tpulite.language.encoder import Embedder, SentenceEncoder, load_encoder
 from tpulite.language.encoder_files import LENGTH
-from tpulite.language.passages import Passage, find_texts, split_passages
+from tpulite.language.passages import DOCUMENTS, Passage, find_texts, split_passages
 from tpulite.language.search import Found, Index
 from tpulite.language.sentences import Sentences
 from tpulite.language.vectors import KeptVectors
@@ -63,12 +63,10 @@ class _Answer:
 )
 @option(
     "--files",
-    "pattern",
     group=Topic.INPUT,
-    default="*",
-    show_default=True,
-    metavar="PATTERN",
-    help="Names of files to search, such as '*.md'.",
+    default=",".join(DOCUMENTS),
+    metavar="NAME[,NAME...]",
+    help=f"Names of files to search; '*' is all.  [default: {', '.join(DOCUMENTS)}]",
 )
 @option(
     "--model",
@@ -104,7 +102,7 @@ def search(  # noqa: PLR0913 - options of the command
     folder: Path,
     questions: tuple[str, ...],
     top: int,
-    pattern: str,
+    files: str,
     model: Path,
     tokenizer: Path | None,
     length: int | None,
@@ -125,10 +123,12 @@ def search(  # noqa: PLR0913 - options of the command
     if any(not question.strip() for question in questions):
         raise ValueError("the question is empty")
     path = MINILM.find(model)
-    texts = list(find_texts(folder, pattern))
+    texts = list(find_texts(folder, files.split(",")))
     if not texts:
-        named = "" if pattern == "*" else f" named {pattern}"
-        raise ValueError(f"{folder} has no text files{named}: files must be UTF-8, up to 1 MiB")
+        raise ValueError(
+            f"{folder} has no text named {files.replace(',', ', ')}: "
+            "choose names with --files; files must be UTF-8, up to 1 MiB"
+        )
     console = Console(stderr=True)
     with console.status("load") as status:
         encoder = load_encoder(
@@ -141,7 +141,7 @@ def search(  # noqa: PLR0913 - options of the command
         )
     passages = _passages(texts, encoder.sentences)
     if not passages:
-        raise ValueError(f"{folder} has no text files: no words are in them")
+        raise ValueError(f"{folder} has no text: no words are in its files")
     embedder, begin = encoder.embedder(device), time.perf_counter()
     index = _index(passages, embedder, None if no_cache else KeptVectors.of(encoder.key))
     answers = [_answer(question, index, embedder, top) for question in questions]
@@ -154,9 +154,9 @@ def search(  # noqa: PLR0913 - options of the command
             say(console, f"question cut to {encoder.sentences.room} tokens: {surplus} left out")
     if not is_stdout(json_path):
         _print(answers)
-    files = counted(len(texts), "file")
     kept = len(passages) - index.embedded
-    say(console, f"{counted(len(passages), 'passage')} of {files}, {kept:,} vectors known")
+    said = f"{counted(len(passages), 'passage')} of {counted(len(texts), 'file')}"
+    say(console, f"{said}, {kept:,} vectors known")
     for line in account.lines(mhz):
         say(console, line)
 

@@ -2,13 +2,16 @@
 
 import fnmatch
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpulite.language.sentences import Sentences
 
-__all__ = ["Passage", "find_texts", "split_passages"]
+__all__ = ["DOCUMENTS", "Passage", "find_texts", "split_passages"]
+
+DOCUMENTS = ("*.md", "*.rst", "*.txt", "*.adoc", "*.org", "*.tex")
+"""Names of files that people read."""
 
 _MOST_BYTES = 1 << 20
 """Larger files are data, not text that people read."""
@@ -36,7 +39,7 @@ class Passage:
     text: str
 
 
-def find_texts(folder: Path, pattern: str = "*") -> Iterator[tuple[Path, str]]:
+def find_texts(folder: Path, patterns: Sequence[str] = DOCUMENTS) -> Iterator[tuple[Path, str]]:
     """Yield text files below a folder by name, and what they hold.
 
     Files are UTF-8 without zeros, of up to 1 MiB; links, hidden files and hidden folders are left
@@ -46,10 +49,10 @@ def find_texts(folder: Path, pattern: str = "*") -> Iterator[tuple[Path, str]]:
     ----------
     folder : Path
         The folder, or a file.
-    pattern : str
-        What names of files must match, such as ``*.md``.
+    patterns : sequence of str
+        One of them must match the name of a file in a folder, such as ``*.md``.
     """
-    for path in _files(folder, pattern) if folder.is_dir() else [folder]:
+    for path in _files(folder, patterns) if folder.is_dir() else [folder]:
         try:
             if path.stat().st_size > _MOST_BYTES:
                 continue
@@ -60,12 +63,14 @@ def find_texts(folder: Path, pattern: str = "*") -> Iterator[tuple[Path, str]]:
             yield path, text
 
 
-def _files(folder: Path, pattern: str) -> Iterator[Path]:
+def _files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
     """Yield the files of a folder, then those of folders in it."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(fnmatch.filter(names, pattern)):
+        for name in sorted(names):
             path = Path(place, name)
+            if not any(fnmatch.fnmatch(name, each) for each in patterns):
+                continue
             if not name.startswith(".") and path.is_file() and not path.is_symlink():
                 yield path
 
