@@ -123,7 +123,7 @@ def _library(group: Group, text: str) -> Library:
             if (name := cell.args[0]) not in gates and name not in registers
         ),
         corner=", ".join(
-            f"{group.values[key]} {unit}"
+            f"{float(group.values[key]):g} {unit}"
             for key, unit in (("nom_voltage", "V"), ("nom_temperature", "°C"))
             if key in group.values
         ),

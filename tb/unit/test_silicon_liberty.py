@@ -93,7 +93,7 @@ def library_text(chosen: dict[str, str] | None = None, unit: str = "1ns") -> str
     slew, load = "input_net_transition", "total_output_net_capacitance"
     return (
         f"/* {{ of a test: // */\nlibrary (tiny) {{\n  time_unit : {unit!r};\n".replace("'", '"')
-        + "  capacitive_load_unit (1, pf)\n  nom_voltage : 1.2;\n"
+        + "  capacitive_load_unit (1, pf)\n  nom_voltage : 1.2000;\n  nom_temperature : 25.0;\n"
         + template("plain", slew, load)
         + template("turned", load, slew)
         + template("setup", "constrained_pin_transition", "related_pin_transition")
@@ -147,6 +147,7 @@ def expected_path(clock_slew: float) -> float:
 @pytest.mark.parametrize("turned", [False, True])
 def test_area_and_longest_path_are_those_worked_out_by_hand(tiny, turned):
     library = tiny(library_text(cells(turned)))
+    assert (library.name, library.corner) == ("tiny", "1.2 V, 25 °C")
     # In a chain of inverters every slew is that of four inverters as load.
     assert library.clock_slew == pytest.approx(0.02 + 0.03 * 4)
     assert library.fo4 == pytest.approx(1.5 + 0.1 * 0.14 + 0.1 * 4)
