@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.frontend.tflite.object_form import pack, unpack
+
 __all__ = ["quantize_tflite"]
 
 _PARTS = ("quantizer", "recipe")
@@ -55,10 +57,9 @@ def quantize_tflite(data: bytes, samples: Sequence[Mapping[str, np.ndarray]]) ->
 
 def _signed(data: bytes) -> tuple[bytes, str, dict[str, str]]:
     """Return the file with a signature, its key, and what it calls inputs by their tensors."""
-    import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
-    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
+    model = unpack(data)
     graph = model.subgraphs[0]
     if not model.signatureDefs:
         signature: Any = schema.SignatureDefT()
@@ -66,9 +67,7 @@ def _signed(data: bytes) -> tuple[bytes, str, dict[str, str]]:
         signature.inputs = [_entry(schema, graph, i) for i in graph.inputs]
         signature.outputs = [_entry(schema, graph, i) for i in graph.outputs]
         model.signatureDefs = [signature]
-        builder = flatbuffers.Builder(len(data))
-        builder.Finish(model.Pack(builder), b"TFL3")
-        data = bytes(builder.Output())
+        data = pack(model)
     first: Any = model.signatureDefs[0]
     names = {
         graph.tensors[each.tensorIndex].name.decode(): each.name.decode() for each in first.inputs

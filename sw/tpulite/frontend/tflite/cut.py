@@ -1,17 +1,17 @@
 """Parts of a TFLite file as files of their own."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tpulite.frontend.backwards import needed
+from tpulite.frontend.tflite.object_form import pack, unpack
 from tpulite.frontend.tflite.parse import FileModel, parse_tflite
 from tpulite.frontend.tflite.variables import VARIABLE_OPERATORS, resolve_variables
 from tpulite.frontend.tflite.widen import widen_filters
 
-__all__ = ["cut_tflite", "keep_buffers", "pack"]
+__all__ = ["cut_tflite", "keep_buffers"]
 
 _SHAPE = 77
 """Code of SHAPE, whose value is known: shapes are static."""
@@ -40,11 +40,7 @@ def cut_tflite(
         Inputs of the file, and its variables before a run, that are needed besides: inputs of the
         part, too, behind the others.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
-        from ai_edge_litert import schema_py_generated as schema
-
-    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
+    model = unpack(data)
     widen_filters(model)
     graph = model.subgraphs[0]
     states = _resolve(model, parse_tflite(data), data)
@@ -112,16 +108,6 @@ def _renumber(graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> None
             if getattr(operator, name) is not None:
                 setattr(operator, name, [new[i] for i in _numbers(getattr(operator, name))])
     graph.inputs, graph.outputs = [new[i] for i in inputs], [new[i] for i in outputs]
-
-
-def pack(model: Any) -> bytes:
-    """Return the file of an object form whose weights are all inside."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import flatbuffers
-    builder = flatbuffers.Builder(1 << 16)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
 
 
 def keep_buffers(model: Any, data: bytes) -> None:

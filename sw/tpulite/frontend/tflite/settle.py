@@ -16,7 +16,8 @@ import numpy as np
 
 from tpulite.frontend.file_inputs import AXES, FileInput
 from tpulite.frontend.given_shapes import GivenShapes, Open
-from tpulite.frontend.tflite.cut import keep_buffers, pack
+from tpulite.frontend.tflite.cut import keep_buffers
+from tpulite.frontend.tflite.object_form import pack, unpack
 from tpulite.frontend.tflite.parse import FileModel, FileTensor, parse_tflite
 from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.needs import require_package
@@ -178,11 +179,7 @@ def _known(model: FileModel) -> _Known:
 
 def _settled(data: bytes, model: FileModel, inputs: Mapping[int, tuple[int, ...]]) -> bytes:
     """Return the file with the shapes that follow from those of the inputs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
-        from ai_edge_litert import schema_py_generated as schema
-
-    file: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
+    file = unpack(data)
     widen_filters(file)  # or LiteRT writes beyond its tensors
     keep_buffers(file, data)
     changed = _set_shapes(file, inputs)
@@ -198,7 +195,7 @@ def _settled(data: bytes, model: FileModel, inputs: Mapping[int, tuple[int, ...]
 def _opened(data: bytes, run: bool) -> Any:
     """Let LiteRT work out shapes, by a run with zeros if it must."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     interpreter: Any = Interpreter(

@@ -1,9 +1,10 @@
 """A form of SVDF that LiteRT accepts and does not have."""
 
-import warnings
 from typing import Any
 
 import numpy as np
+
+from tpulite.frontend.tflite.object_form import pack, unpack
 
 __all__ = ["widen_filters", "widened"]
 
@@ -17,17 +18,8 @@ def widened(data: bytes) -> bytes:
 
     See :func:`widen_filters`; the object form of a file needs ``ai-edge-litert``.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its dependencies are not free of deprecations
-        import flatbuffers
-        from ai_edge_litert import schema_py_generated as schema
-
-    model: Any = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
-    if not widen_filters(model):
-        return data
-    builder = flatbuffers.Builder(len(data))
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    model = unpack(data)
+    return pack(model) if widen_filters(model) else data
 
 
 def widen_filters(model: Any) -> bool:
