@@ -28,7 +28,7 @@ from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, even_cut
 from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights
 from tpulite.compiler.plan.chunks import MOST_BLOCKS
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
-from tpulite.compiler.plan.conv_slabs import Slots, conv_strategies, slab_rows
+from tpulite.compiler.plan.conv_slabs import BY_TILE, STAYING, Slots, conv_strategies, slab_rows
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import Conv
@@ -197,8 +197,7 @@ class Convolution(Operator):
         """Return the tiles of a strategy: slabs of rows, and panels of their columns."""
         facts, sizes = self.facts, strategy.sizes
         extents = self._extents(*shape[:3])
-        kind, _, mode = strategy.name.partition("/")
-        bounds = slab_bounds(mode, sizes["parts"], slab_rows(facts, extents, room))
+        bounds = slab_bounds(strategy.mode, sizes["parts"], slab_rows(facts, extents, room))
         flat = self.flat
         cut = [Cut("pixels" if flat else "rows", tuple(bounds.tolist()))]
         if not flat:
@@ -207,8 +206,8 @@ class Convolution(Operator):
         tiles = prod(map(len, cut))
         cut.append(Cut("channels", (0, self.layer.weight.shape[3])))
         slots: Slots = sizes["slots"]
-        by_tile = kind in ("resident", "followed", "streamed")
-        weights = 1 if kind in ("resident", "followed") else slots.weights
+        by_tile = strategy.kind in BY_TILE
+        weights = 1 if strategy.kind in STAYING else slots.weights
         buffers = (
             Buffers(
                 "input", min(slots.inputs, tiles) if by_tile else slots.inputs, 0, sizes["in_slot"]

@@ -7,7 +7,7 @@ from tpulite.compiler.geometry.closed_forms import grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
-from tpulite.compiler.plan.conv_slabs import slab_rows
+from tpulite.compiler.plan.conv_slabs import BY_TILE, LARGE_UNITS, STAYING, slab_rows
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import slab_cuts
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -27,23 +27,18 @@ class ConvWork(NamedTuple):
     site: Site
 
 
-def _by_block(work: ConvWork) -> bool:
-    return work.strategy.name.partition("/")[0] not in ("resident", "followed", "streamed")
-
-
 def units_of(work: ConvWork) -> Units:
     """Return the units of weights that its strategy loads one at a time."""
     if "chunk" in work.strategy.sizes:
         return work.facts.chunked(work.strategy.sizes["chunk"])
-    large = work.strategy.name.startswith(("resident", "streamed"))
-    return work.facts.large if large else work.facts.small
+    return work.facts.large if work.strategy.kind in LARGE_UNITS else work.facts.small
 
 
 def conv_numbers(work: ConvWork) -> dict[str, int]:
     """Return all numbers from which the commands follow."""
     facts, extents, strategy, site = work
     sizes = strategy.sizes
-    kind, _, mode = strategy.name.partition("/")
+    kind = strategy.kind
     source, target = site.sources[0], site.target
     sourced, stored = not isinstance(source, Resident), not isinstance(target, Resident)
     rows, slots = slab_rows(facts, extents, Room(0, (sourced,), stored)), sizes["slots"]
@@ -52,7 +47,7 @@ def conv_numbers(work: ConvWork) -> dict[str, int]:
         **facts.numbers,
         **numbers("in", source if sourced else NOWHERE),
         **numbers("out", target if stored else NOWHERE),
-        **slab_cuts(mode, sizes["parts"], rows),
+        **slab_cuts(strategy.mode, sizes["parts"], rows),
         **{name: sizes[name] for name in _SIZES},
         "batch": extents.batch,
         "height": extents.height,
@@ -69,8 +64,8 @@ def conv_numbers(work: ConvWork) -> dict[str, int]:
         "beside": sizes.get("beside", 1),
         "slab_vectors": sizes["slab_rows"] * sizes["out_columns"],
         "largest": units_of(work).largest,
-        "by_block": _by_block(work),
-        "resident": kind in ("resident", "followed"),
+        "by_block": kind not in BY_TILE,
+        "resident": kind in STAYING,
         "cut": kind.endswith("panels"),
         "sourced": sourced,
         "stored": stored,

@@ -122,7 +122,7 @@ class DepthwiseFilter(Operator):
         """Return the tiles of a strategy: slabs of rows of single channel blocks."""
         facts, sizes = self.facts, strategy.sizes
         rows = filter_rows(facts, shape[:3], room)
-        bounds = slab_bounds(strategy.name.partition("/")[2], sizes["parts"], rows)
+        bounds = slab_bounds(strategy.mode, sizes["parts"], rows)
         cut = (
             Cut("rows", tuple(bounds.tolist())),
             Cut("columns", (0, facts.x.outputs(shape.width))),

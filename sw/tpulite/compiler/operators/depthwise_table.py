@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tpulite.compiler.geometry.closed_forms import grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
-from tpulite.compiler.plan.depthwise import FilterFacts, filter_rows, pitch_of
+from tpulite.compiler.plan.depthwise import FilterFacts, filter_rows, pitch_of, stays
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import slab_cuts
 from tpulite.compiler.plan.strategy import Room, Strategy
@@ -28,7 +28,6 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
     """Return all numbers from which the commands follow."""
     facts, extents, strategy, site = work
     sizes, weights, (batch, height, width) = strategy.sizes, facts.weights, extents
-    kind, _, mode = strategy.name.partition("/")
     pattern = weights.patterns[sizes["pattern"]]
     source, target = site.sources[0], site.target
     sourced, stored = not isinstance(source, Resident), not isinstance(target, Resident)
@@ -42,7 +41,7 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
         **numbers("x", facts.x),
         **numbers("in", source if sourced else NOWHERE),
         **numbers("out", target if stored else NOWHERE),
-        **slab_cuts(mode, sizes["parts"], rows),
+        **slab_cuts(strategy.mode, sizes["parts"], rows),
         **{name: sizes[name] for name in _SIZES},
         "batch": batch,
         "height": height,
@@ -72,7 +71,7 @@ def filter_numbers(work: FilterWork) -> dict[str, int]:
         "record_step": weights.record_rows // max(len(weights.divisors), 1),
         "zeros": weights.zeros,
         "form": weights.form,
-        "stays": kind.startswith("resident"),
+        "stays": stays(strategy.kind),
         "sourced": sourced,
         "stored": stored,
     }

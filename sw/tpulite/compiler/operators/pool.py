@@ -106,7 +106,7 @@ class Pooling(Operator):
         """Return the tiles of a strategy: slabs of rows, and panels of their columns."""
         facts, sizes = self._facts_of(shape.height, shape.width), strategy.sizes
         rows = pool_rows(facts, shape.batch, shape.height, shape.width, room)
-        bounds = slab_bounds(strategy.name.partition("/")[2], sizes["parts"], rows)
+        bounds = slab_bounds(strategy.mode, sizes["parts"], rows)
         unit = BEAT_BYTES // min(BEAT_BYTES, self.config.row_bytes)
         columns = even_cut("columns", facts.x.outputs(shape.width), sizes["panels"], unit)
         blocks = np.arange(sizes["groups"] + 1) * sizes["tile_blocks"]

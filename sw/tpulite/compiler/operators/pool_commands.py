@@ -51,10 +51,9 @@ class PoolCommands:
             sizes[name] for name in ("groups", "tile_blocks", "panels")
         )
         # What each slab and each panel computes, and what it reads.
-        kind, _, mode = strategy.name.partition("/")
-        self._cut = kind.endswith("panel")
+        self._cut = strategy.kind.endswith("panel")
         self._slots = slots = sizes["slots"]
-        self._bounds = slab_bounds(mode, sizes["parts"], rows)
+        self._bounds = slab_bounds(strategy.mode, sizes["parts"], rows)
         self._top, self._bottom = facts.y.reads(
             self._bounds[:-1], self._bounds[1:], shape.height, grain(rows.in_bytes)
         )

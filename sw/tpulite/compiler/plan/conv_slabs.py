@@ -24,7 +24,16 @@ from tpulite.compiler.plan.ring import AROUND
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 
-__all__ = ["Slots", "conv_strategies", "slab_rows"]
+__all__ = ["BY_TILE", "LARGE_UNITS", "STAYING", "Slots", "conv_strategies", "slab_rows"]
+
+STAYING = ("resident", "followed")
+"""Kinds of strategies whose weights are loaded once."""
+
+BY_TILE = (*STAYING, "streamed")
+"""Kinds whose tiles have all channel blocks of their input."""
+
+LARGE_UNITS = ("resident", "streamed")
+"""Kinds that load weights in large units."""
 
 
 class Slots(NamedTuple):
@@ -258,11 +267,11 @@ def _cost(
     within = ceil_div(sizes["slab_rows"] * sizes["out_columns"], accumulators)
     regions = most(tiles * within, images)
     slots = vectors + bool(facts.byte_step) * images * extents.out_height
-    units = facts.large if name in ("resident", "streamed") else facts.small
+    units = facts.large if name in LARGE_UNITS else facts.small
     count, beside = len(units.output), 1
     if name == "chunks":
         count, beside = facts.n_blocks * ceil_div(facts.blocks, sizes["chunk"]), sizes["beside"]
-    stays = name in ("resident", "followed")
+    stays = name in STAYING
     fixed = CONV_CYCLES + (sizes["slots"] is _LONE) * weights_latency(config)
     compute = product_cycles(facts.tiles, slots, regions, config)
     compute += regions * count * fixed

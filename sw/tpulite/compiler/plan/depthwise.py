@@ -15,7 +15,7 @@ from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 
-__all__ = ["FINENESS", "FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of"]
+__all__ = ["FINENESS", "FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of", "stays"]
 
 FINENESS = ("", " half", " quarter", " eighth", " sixteenth")
 """Parts of the rows that tiles may fill, each half of the one before."""
@@ -61,6 +61,11 @@ class FilterFacts:
         if pattern.inner == Axis.X and not self.clipped[1]:  # columns are cut evenly
             numbers = min(numbers, 2)
         return numbers * pattern.tile_rows(size) + self.weights.record_rows
+
+
+def stays(kind: str) -> bool:
+    """Return whether strategies of a kind load the weights of all blocks once."""
+    return kind.startswith("resident")
 
 
 def pitch_of(width: Number, config: Config) -> Number:
@@ -126,7 +131,7 @@ def depthwise_strategies(
                 load = in_slot * beats + sourced * TRANSFER_OVERHEAD
                 store = out_slot * beats + stored * TRANSFER_OVERHEAD
                 passing = each
-                if kind.startswith("resident"):
+                if stays(kind):
                     passing = ceil_div(each, sizes["slabs"])
                 compute = _array_cycles(facts, pattern, rows, columns, sizes)
                 compute = compute // sizes["slabs"]
@@ -142,7 +147,7 @@ def depthwise_strategies(
                             **sizes,
                             "pattern": number,
                             "slots": slots,
-                            "weight_slots": facts.blocks if kind.startswith("resident") else slots,
+                            "weight_slots": facts.blocks if stays(kind) else slots,
                             "in_slot": in_slot,
                             "out_slot": out_slot,
                             "tile_rows": slots * (in_slot + out_slot) + weights + zeros,

@@ -42,7 +42,7 @@ class Strategy(NamedTuple):
     Parameters
     ----------
     name : str
-        Name.
+        Name: ``kind``, or ``kind/mode``.
     feasible : bool or array of bool
         Whether it fits the machine.
     cycles : int or array of int
@@ -59,6 +59,16 @@ class Strategy(NamedTuple):
     cycles: Number
     traffic: Number
     sizes: Mapping[str, Number]
+
+    @property
+    def kind(self) -> str:
+        """What stays and what passes: the name up to a slash."""
+        return self.name.partition("/")[0]
+
+    @property
+    def mode(self) -> str:
+        """How rows are cut, one of :mod:`tpulite.compiler.plan.slabs`: the name behind it."""
+        return self.name.partition("/")[2]
 
 
 def cost(cycles: Number, traffic: Number) -> Number:

@@ -5,7 +5,7 @@ from tpulite.compiler.bind.network import Network
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
 from tpulite.compiler.operators.shapes import Shape
-from tpulite.compiler.plan.depthwise import FINENESS
+from tpulite.compiler.plan.depthwise import FINENESS, stays
 from tpulite.compiler.plan.depthwise_pattern import Pattern
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, define, table
@@ -16,7 +16,7 @@ __all__ = ["depthwise_text"]
 _WIDEST = CONV.limit("width")
 
 _KINDS = {
-    f"{kind} {axis.name}": int(not kind.startswith("resident"))
+    f"{kind} {axis.name}": int(not stays(kind))
     for kind in (
         *(f"{kind}{part}" for kind in ("resident", "streamed") for part in FINENESS),
         *("paired", "lone"),

@@ -58,8 +58,8 @@ class _Offer:
     """A strategy, as C offers it."""
 
     def __init__(self, strategy: Strategy, text: OperatorText) -> None:
-        kind, _, mode = strategy.name.partition("/")
-        sizes = {"kind": text.kinds[kind], "mode": _MODES.get(mode, 0), **_flat(strategy.sizes)}
+        sizes = {"kind": text.kinds[strategy.kind], "mode": _MODES.get(strategy.mode, 0)}
+        sizes |= _flat(strategy.sizes)
         if "tiles" not in sizes:
             tiles = sizes["slabs"] * sizes.get("panels", 1) * sizes.get("groups", 1)
             sizes["tiles"] = tiles * text.passes
