@@ -74,7 +74,7 @@ def _widen(node: Node, context: GraphContext, results: np.ndarray) -> None:
     context.write_int16(target)
     values = np.clip(results, INT16[0], INT16[-1]).astype(np.int16)
     halves = split_int16(values[:, None])[..., 0].T
-    names = f"{target}/upper", f"{target}/lower"
+    names = f"{node.name}/upper", f"{node.name}/lower"
     for name, table in zip(names, halves, strict=True):
         context.declare(name, shape)
         context.emit(Lut, name, (source,), name, table=np.ascontiguousarray(table))
@@ -111,7 +111,7 @@ def _multiply(node: Node, context: GraphContext, scale: float, byte: Quantized |
         context.write_int16(target)
         context.emit(Conv, node.name, (source,), target, **fields)
         return
-    pairs = f"{target}/pairs"
+    pairs = f"{node.name}/pairs"
     context.declare(pairs, shape)
     context.emit(Conv, pairs, (source,), pairs, **fields)
     height, width, channels = context.write(target).shape
