@@ -75,6 +75,36 @@ def test_convolutions_are_those_of_the_library(tmp_path, seed: int, kernels: str
     assert compared.same and compared.elements, str(compared)
 
 
+_REPEATED = np.kron(np.eye(4), np.ones((4, 1)))[:, None, None] * np.arange(1, 10).reshape(9, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "weight", "more"),
+    [
+        pytest.param((6, 7, 5), np.full((9, 3, 3, 5), 7), False, id="bound program"),
+        pytest.param((9, 6, 2), np.full((3, 5, 1, 2), -9), True, id="packed rows"),
+        pytest.param((16, 16, 4), _REPEATED, False, id="depthwise with a multiplier"),
+        pytest.param((40, 40, 9), np.full((20, 3, 3, 9), 3), False, id="tiles"),
+    ],
+)
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_forms_that_know_no_pairs_are_left(tmp_path, config: Config, shape, weight, more: bool):
+    model = Builder("int16")
+    x = model.input((1, *shape), 0.01)
+    bias = np.zeros(len(weight), np.int64)
+    y = model.conv(x, weight.astype(np.int8), bias, weight_scale=0.1, scale=0.05, padding="SAME")
+    if more:
+        last = np.ones((3, 1, 1, len(weight)), np.int8)
+        y = model.conv(y, last, [1, 2, 3], weight_scale=0.1, scale=0.05)
+    path = _written(tmp_path, model.build(y))
+    graph = load_graph(path)
+    compiled = Model.load(path, config=config, exact="litert-ref").compile()
+    (program,) = compiled.programs
+    assert all(each["int16"] for each in program.commands if each.opcode == Opcode.CONV)
+    inputs = [random_inputs(graph, 1, 0)]
+    assert compare_model(compiled, open_oracle("litert-ref", path, graph), inputs).same
+
+
 @pytest.mark.parametrize("kernels", ["litert-ref", "litert-opt", "litert-xnnpack", "tflm"])
 @pytest.mark.parametrize("types", [("int8", "int16"), ("int16", "int8"), ("int16", "int16")])
 @pytest.mark.parametrize("seed", range(4))
