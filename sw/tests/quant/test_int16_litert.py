@@ -128,15 +128,30 @@ def test_changes_of_scale_that_may_leave_32_bits_stay_with_the_library(tmp_path)
     assert "its quotient of scales is 16384" in _reason(path, CONFIGS["16"])
 
 
-def test_wide_rows_are_cut_between_pairs(tmp_path):
-    path = _written(tmp_path, convolutions_of_int16(0, (3, 150), (3, 5)))
-    graph, config = load_graph(path), CONFIGS["small"]
-    model = Model.load(path, config=config, exact="litert-ref").compile()
-    (program,) = model.programs
+@pytest.mark.parametrize(
+    ("config", "width", "stride", "outputs"),
+    [
+        pytest.param(CONFIGS["4"], 49, 1, 2, id="regions"),  # of 49 columns if pairs could part
+        pytest.param(CONFIGS["4"], 98, 2, 2, id="regions, stride 2"),
+        pytest.param(Config(ub_rows=256, acc_rows=64, int16=True), 151, 3, 20, id="tiles"),  # of 51
+    ],
+)
+def test_wide_rows_are_cut_between_pairs(
+    tmp_path, config: Config, width: int, stride: int, outputs: int
+):
+    model = Builder("int16")
+    x = model.input((1, 3, width, 3), 0.01)
+    weight = np.random.default_rng(0).integers(-99, 99, (outputs, 2, 5, 3)).astype(np.int8)
+    bias = np.arange(outputs)
+    y = model.conv(x, weight, bias, weight_scale=0.1, scale=0.05, stride=(1, stride))
+    path = _written(tmp_path, model.build(y))
+    graph = load_graph(path)
+    compiled = Model.load(path, config=config, exact="litert-ref").compile()
+    (program,) = compiled.programs
     columns = {each["columns"] for each in program.commands if each.opcode == Opcode.CONV}
     assert max(columns) < 2 * graph.tensors[graph.outputs[0]].shape[2]
     inputs = [random_inputs(graph, 1, i) for i in range(2)]
-    assert compare_model(model, open_oracle("litert-ref", path, graph), inputs).same
+    assert compare_model(compiled, open_oracle("litert-ref", path, graph), inputs).same
 
 
 def test_dense_layers_of_small_sums_have_the_bits_of_double(tmp_path):
