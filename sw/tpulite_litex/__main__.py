@@ -16,7 +16,9 @@ from tpulite_verilated.toolchain import build_root
 @click.argument("networks", nargs=-1)
 @click.option("--config", default="4x4", show_default=True, help="Configuration of the chip.")
 @click.option("--cpu", type=click.Choice(CPUS), default=CPUS[0], show_default=True)
-@click.option("--listen", type=click.IntRange(1, 65535), help="TCP port to listen on for a host.")
+@click.option(
+    "--listen", type=click.IntRange(1, 65535), help="TCP port of localhost to listen on for a host."
+)
 @click.option(
     "--chip-clock",
     type=float,
@@ -48,7 +50,7 @@ def _simulate(networks: tuple[str, ...], system: BuiltSystem, listen: int | None
     check_machine()
     system.folder.mkdir(parents=True, exist_ok=True)
     system.build({} if listen else exported(networks, system.config, system.folder))
-    return run_system(system, listen or 0)
+    return run_system(system, listen)
 
 
 if __name__ == "__main__":

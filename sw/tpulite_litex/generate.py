@@ -36,7 +36,6 @@ def main(verilog: Path, folder: Path, cpu: str, chip_clock: int, firmware: Path 
     if chip_clock:
         config.add_clocker("chip_clk", freq_hz=chip_clock)
     config.add_module("serial2console", "serial")
-    config.add_module("serial2tcp", ("serial", 1), args={"port": 0})
     builder = Builder(system, output_dir=str(folder), bios_console="lite")
     builder.build(run=False, sim_config=config)
     write_fragment(folder)

@@ -2,7 +2,7 @@
 
 import json
 import re
-import socket
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from tpulite_rtl.verilog import file_stem, header
 from tpulite_verilated.library import cached_verilog
 from tpulite_verilated.toolchain import build_once
 
-__all__ = ["CLOCK", "CPUS", "BuiltSystem", "SimulatedConsole", "free_port", "run_system"]
+__all__ = ["CLOCK", "CPUS", "BuiltSystem", "SimulatedConsole", "run_system"]
 
 CLOCK = 1_000_000
 """Frequency that software is told, in Hz; low, so that what waits for a time does not wait long."""
@@ -28,11 +28,15 @@ CLOCK = 1_000_000
 CPUS = ("vexriscv", "serv")
 """LiteX's names of those that were simulated. SERV is bit-serial, without caches or interrupts."""
 
-_SIMULATOR = "build/sim/core/Makefile"
-"""LiteX's makefile of its simulator."""
+_SIMULATOR = "build/sim/core"
+"""LiteX's folder of its simulator."""
 
-_MODULES = ("clocker", "serial2console", "serial2tcp")
+_BRIDGE = "serial2tcp"
+_MODULES = ("clocker", "serial2console", _BRIDGE)
 """What the simulator has around the design; LiteX's others need Ethernet and more."""
+
+_ANY, _LOCAL = "s_addr = htonl(0);", "s_addr = htonl(INADDR_LOOPBACK);"
+"""Where LiteX's bridge listens, and where ours does: other machines cannot reach it."""
 
 _GENERATED = ("sim_init.cpp", "sim_header.h", "variables.mak")
 _PROMPT = "litex>"
@@ -110,27 +114,26 @@ class BuiltSystem:
         self._generate("Verilog of the system", "--firmware", binary)
         self._link_simulator()
 
-    def lines(self, port: int = 0) -> Iterator[str]:
+    def lines(self, port: int | None = None) -> Iterator[str]:
         """Run the simulator and yield the lines of its UART; it ends when firmware says so.
 
         Parameters
         ----------
-        port : int
-            Where a host can connect to the bridge; 0 is any free port.
+        port : int, optional
+            Of localhost, where a host can connect to the bridge; without it there is no bridge.
         """
         with self.console(port) as console:
             yield from console.lines
 
     @contextmanager
-    def console(self, port: int = 0) -> Iterator["SimulatedConsole"]:
+    def console(self, port: int | None = None) -> Iterator["SimulatedConsole"]:
         """Run the simulator while its UART is used; parameters are those of :meth:`lines`."""
         gateware, pipe = self.folder / "gateware", subprocess.PIPE
         settings = gateware / "sim_config.js"
-        modules = json.loads(settings.read_text())
-        for each in modules:
-            if each.get("module") == "serial2tcp":
-                each["args"]["port"] = port or free_port()
-        settings.write_text(json.dumps(modules))
+        others = [x for x in json.loads(settings.read_text()) if x.get("module") != _BRIDGE]
+        pads = [{"name": "serial", "index": 1}, "sys_clk"]
+        bridge = {"module": _BRIDGE, "interface": pads, "args": {"port": port}}
+        settings.write_text(json.dumps([*others, bridge] if port else others))
         with subprocess.Popen(
             [gateware.resolve() / "Vsim"],
             cwd=gateware,
@@ -160,10 +163,9 @@ class BuiltSystem:
         def build(folder: Path) -> None:
             for name in _GENERATED:
                 (folder / name).write_text((gateware / name).read_text())
-            spec = find_spec("litex")
-            assert spec is not None and spec.origin is not None
+            core = _local_simulator(folder / "core")
             command = [
-                *("make", "-f", Path(spec.origin).parent / _SIMULATOR),
+                *("make", "-f", core / "Makefile", f"SRC_DIR={core}"),
                 f"MODULES={' '.join(_MODULES)}",
                 f"CC_SRCS={_FLAGS} " + " ".join(f"--cc {name}" for name in sources),
                 f"INC_DIR={_SPLIT}",  # behind those of LiteX
@@ -173,7 +175,7 @@ class BuiltSystem:
             run_step("simulator (once, minutes)", command, folder, self.folder / "verilator.log")
             (folder / "obj_dir" / "Vsim").rename(folder / "Vsim")
 
-        key = [*texts, _FLAGS, _SPLIT, _LEVELS, version("verilator"), version("litex")]
+        key = [*texts, _LOCAL, _FLAGS, _SPLIT, _LEVELS, version("verilator"), version("litex")]
         built = build_once("litex", key, build)
         for name in ("Vsim", "modules"):
             link = gateware / name
@@ -209,7 +211,7 @@ class SimulatedConsole:
                 break
 
 
-def run_system(system: BuiltSystem, port: int = 0) -> bool:
+def run_system(system: BuiltSystem, port: int | None = None) -> bool:
     """Run a system, show its UART, and return whether it said that all is right."""
     last = ""
     for line in system.lines(port):
@@ -218,11 +220,17 @@ def run_system(system: BuiltSystem, port: int = 0) -> bool:
     return last == "done, 0 errors"
 
 
-def free_port() -> int:
-    """Return a TCP port where nothing listens."""
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        return listener.getsockname()[1]
+def _local_simulator(folder: Path) -> Path:
+    """Copy LiteX's simulator; its bridge listens on localhost alone."""
+    spec = find_spec("litex")
+    assert spec is not None and spec.origin is not None
+    shutil.copytree(Path(spec.origin).parent / _SIMULATOR, folder)
+    bridge = folder / "modules" / _BRIDGE / f"{_BRIDGE}.c"
+    text = bridge.read_text()
+    if _ANY not in text:
+        raise RuntimeError(f"{bridge.name} of LiteX does not say where it listens: {_ANY!r}")
+    bridge.write_text(text.replace(_ANY, _LOCAL))
+    return folder.resolve()
 
 
 def _plain(line: str) -> str:

@@ -32,7 +32,7 @@ if lacking := missing_for_systems():
 
 import tpulite_litex
 from tpulite_litex.device import LitexDevice
-from tpulite_litex.system import BuiltSystem, free_port
+from tpulite_litex.system import BuiltSystem
 from tpulite_testing.evidence import sources_of
 from tpulite_verilated.toolchain import build_root
 
@@ -102,6 +102,8 @@ def test_the_system_says_7_and_goes_on_after_errors(system, tmp_path):
 
     system.build(networks)
     lines = list(system.lines())
+    # Without a host no socket is open.
+    assert "serial2tcp" not in (system.folder / "gateware" / "sim_config.js").read_text()
     assert lines[-1] == "done, 5 errors"
     figures = r"\d+ cycles, -?\d+ to start and end, \d+ for tensors"
     assert re.fullmatch(f"mlp: it says {DIGIT}, {figures}, 0 wrong bytes", lines[-2])
@@ -140,6 +142,13 @@ def cut_line(port: int, limit: int) -> int:
     return listener.getsockname()[1]
 
 
+def free_port() -> int:
+    """Return a TCP port where nothing listens."""
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
+
+
 def test_a_chip_that_is_not_there_is_an_error(system, tmp_path):
     elsewhere = replace(system, registers=STACK)
     elsewhere.build({"mlp": exported(tmp_path, "mlp", CONFIG)})
@@ -155,6 +164,8 @@ def test_a_host_runs_the_same_network_and_survives_a_broken_line(system, monkeyp
     port = free_port()
     uart = system.lines(port)
     assert "ready for the host" in uart
+    with pytest.raises(ConnectionRefusedError):  # only localhost itself is answered
+        socket.create_connection(("127.0.0.2", port))
     try:
         model = Model.load(MLP_DIGITS, config=named_config(CONFIG))
         test = DigitsTest.load()
