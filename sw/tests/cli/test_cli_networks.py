@@ -13,6 +13,7 @@ from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
 from tpulite.zoo import DATA, ENTRIES, OWN
+from tpulite_testing.graphs.wide import products_of_int16
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -45,6 +46,18 @@ def test_inspect_lists_operators_and_the_hosts_share(tpulite, tmp_path):
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert sum(int(row["macs"]) for row in rows) == 397_952
     assert rows[0]["inputs"] == "1x16x16x1"
+
+
+def test_inspect_knows_what_a_machine_lacks(tpulite, tmp_path):
+    (tmp_path / "wide.tflite").write_bytes(products_of_int16(3, (1, 5, 16), [16, 8]))
+    words = ("inspect", "wide.tflite", "--exact", "tflm")
+    code, out, _ = tpulite(*words)
+    assert code == 0 and "this configuration has no int16 (16x16,int16=1 has)" in out
+    code, out, _ = tpulite(*words, "--config", "16x16,int16=1")
+    assert code == 0 and "all operators run on the machine (10,240 MACs)" in out
+    assert tpulite("compile", "wide.tflite", "--exact", "tflm", "--config", "16x16,int16=1")[0] == 0
+    code, _, err = tpulite("inspect", "wide.tpulite", "--config", "16x16")
+    assert code == 2 and "--config cannot be used because wide.tpulite is compiled." in err
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from rich.table import Table
 
 from tpulite.atomic import write_whole
 from tpulite.cli.common import (
+    config_option,
     csv_option,
     json_option,
+    refuse_given,
     save_csv,
     save_json,
     say,
@@ -27,6 +29,7 @@ from tpulite.configs import named_config
 from tpulite.counted import first_of
 from tpulite.graph.passes import simplify
 from tpulite.quant.library import as_library, is_named
+from tpulite.quant.lower.network import lacking
 from tpulite.quant.partition import MachineSegment, RefusedError, crossings, partition
 from tpulite.quant.place import place
 from tpulite.quant.placed import Placed
@@ -49,12 +52,14 @@ _WIDE = 100
 @command(first=("--shape", "--outputs", "--exact", "--calibrate", "--html", "--json"))
 @click.argument("model", type=NETWORK)
 @meaning_options
+@config_option
 @page_option
 @json_option
 @csv_option
 def inspect(
     model: Path,
     reading: Reading,
+    config_name: str,
     html: Path | None,
     json_path: Path | None,
     csv_path: Path | None,
@@ -64,20 +69,22 @@ def inspect(
     Nothing is compiled, so a network that the machine cannot run is listed, too. The exit code is
     1 if neither the machine nor the CPU can run the network.
     """
+    config = named_config(config_name)
     if is_model_file(model):
+        refuse_given(("config_name",), f"because {model} is compiled")
         placed = reading.model(model).plan.placed
     else:
         graph = reading.graph(model)
         exactness = reading.exactness(graph)
         graph = tabulate(simplify(as_library(graph, exactness)), exactness)
-        placed = place(graph, exactness, vector=named_config("16x16").array_size)
+        placed = place(graph, exactness, lacking=lacking(graph, config), vector=config.array_size)
     segments, refused, problem = partition(placed), _refused(placed), _problem(placed)
     graph, exactness = placed.graph, placed.exactness
     operators = summarize(placed)
     named = is_named(graph, exactness)
     said = statement(operators, exactness, crossings(segments), named=named)
     parts = [segment.layers for segment in segments if isinstance(segment, MachineSegment)]
-    facts = list(fact_lines(graph, parts, named_config("16x16")))
+    facts = list(fact_lines(graph, parts, config))
     record = {
         "network": graph.name,
         "facts": facts,
