@@ -1,6 +1,9 @@
 """Vectors of texts: close to the float encoder's, from integers that are LiteRT's to the bit."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -119,6 +122,33 @@ def test_hidden_states_are_litert_s(encoder, int8, tmp_path):
     model = Model.load(path)
     assert model.crossings == 3 and len(model.programs) == 1
     assert compare_model(model, open_oracle("litert-ref", path, graph), feeds).same
+
+
+def test_what_ranges_are_chosen_by_does_not_depend_on_the_process(folder):
+    """Sets of names have another order in each process, and scores are drawn at random."""
+    script = (
+        "import hashlib, sys; from pathlib import Path; import onnx\n"
+        "from tpulite.language.bert_file import bert_file\n"
+        "from tpulite.language.bert_weights import read_bert\n"
+        "from tpulite.language.sentences import calibration_texts, read_sentences\n"
+        "from tpulite.quant.floats.observe import observe\n"
+        "folder = Path(sys.argv[1])\n"
+        "sentences = read_sentences(folder / 'tokenizer.json', 16)\n"
+        "model = onnx.load_model_from_string(bert_file(read_bert(folder), 16))\n"
+        "feeds = [sentences.feed(text) for text in calibration_texts()]\n"
+        "names = ('input_ids', 'attention_mask')\n"
+        "seen = observe(model, [{x: feed[x] for x in names} for feed in feeds])\n"
+        "for name, rows in sorted(seen.scores.items()):\n"
+        "    print(name, hashlib.sha256(rows.tobytes()).hexdigest())\n"
+    )
+    found = []
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", script, str(folder)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        found.append(done.stdout)
+    assert found[0].count("\n") == _FILE.layers
+    assert found[0] == found[1]
 
 
 def test_what_does_not_fit_is_left_out(encoder):

@@ -75,7 +75,7 @@ def observe(
                 value = value[rng.integers(0, stride) :: stride]
             if high > low:
                 counts[name] += _counts(value, low, high)
-        for name in softmaxes & values.keys() if index < _KEPT else ():
+        for name in sorted(softmaxes & values.keys()) if index < _KEPT else ():
             scores = values[name].reshape(-1, values[name].shape[-1])
             wanted = max(1, _SCORES // scores.shape[1])
             rows.setdefault(name, []).append(scores[rng.integers(0, len(scores), wanted)])
