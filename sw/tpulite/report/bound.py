@@ -108,7 +108,7 @@ class BoundReport:
                 {
                     "name": layer.node.layer.name,
                     "operator": type(layer.node.layer).__name__.lower(),
-                    "input": list(vars(layer.shape).values()),
+                    "input": list(layer.shape),
                     "strategy": layer.strategy.name,
                     "tiles": layer.tiling.tiles,
                     "cuts": [

@@ -123,7 +123,7 @@ class StrategyMap:
             "choices": [list(row) for row in self.names],
             "points": [
                 {
-                    "shape": vars(shape),
+                    "shape": shape._asdict(),
                     "choice": choice_name(plan),
                     "strategy": plan.strategy.name,
                     "candidates": [
@@ -183,7 +183,7 @@ def draw_maps(
     """
     for point in points:
         if point.empty:
-            extents = "x".join(map(str, vars(point).values()))
+            extents = "x".join(map(str, point))
             raise ValueError(f"{extents} is empty: it needs no strategy")
     filled = program.shapes.filled
     limits = {} if filled is None else vars(filled)
@@ -214,7 +214,7 @@ def draw_maps(
             for row in rows.values
         )
         inside = [x for x in points if all(getattr(x, name) == here[name] for name in here)]
-        plans = tuple((shape, _plan(program, number, vars(shape))) for shape in inside)
+        plans = tuple((shape, _plan(program, number, shape._asdict())) for shape in inside)
         name = program.network.nodes[number].layer.name
         maps.append(StrategyMap(name, here, rows, columns, names, plans))
     return maps

@@ -71,7 +71,7 @@ def candidates_table(strategies: StrategyMap) -> Table:
         for i, each in enumerate(sorted(plan.candidates, key=lambda x: not x.feasible)):
             head = ("", "")
             if not i:
-                head = str(number), "x".join(str(x) for x in vars(shape).values())
+                head = str(number), "x".join(map(str, shape))
             if not each.feasible:
                 needed = each.sizes["needed_rows"]
                 why = f"needs {needed:,} rows of {rows:,}" if needed > rows else "does not apply"
