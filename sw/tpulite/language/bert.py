@@ -1,9 +1,12 @@
 """What an encoder of the BERT family consists of: sizes and float weights."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
+from tpulite.language.extents import check_constant, check_extents
+from tpulite.language.weight_check import check_weights
 
 __all__ = ["Bert", "BertSizes"]
 
@@ -33,6 +36,8 @@ class BertSizes:
     epsilon: float
 
     def __post_init__(self) -> None:
+        check_extents(self, "layers", "width", "hidden", "vocabulary", "heads", "positions")
+        check_constant(self, "epsilon")
         if self.width % self.heads:
             raise ValueError(f"{self.width} elements are no {self.heads} equal heads")
 
@@ -56,7 +61,7 @@ class Bert:
     Raises
     ------
     ValueError
-        If a weight is missing, or has another shape.
+        If a weight is missing, has another shape, or holds what is no number.
     """
 
     name: str
@@ -64,20 +69,14 @@ class Bert:
     weights: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
-        for name, shape in _shapes(self.sizes).items():
-            if name not in self.weights:
-                raise ValueError(f"{self.name}: the weights {name!r} are missing")
-            found = self.weights[name].shape
-            if found != shape:
-                raise ValueError(
-                    f"{self.name}: the weights {name!r} must be {list(shape)}, not {list(found)}"
-                )
-        if self.weights.get("types", np.empty(0)).shape[1:] != (self.sizes.width,):
+        check_weights(self.name, self.weights, _shapes(self.sizes))
+        types = self.weights.get("types", np.empty(0))
+        if types.shape[1:] != (self.sizes.width,) or not len(types):
             raise ValueError(f"{self.name}: the weights 'types' are missing, or not of its width")
 
 
-def _shapes(sizes: BertSizes) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights but ``types``."""
+def _shapes(sizes: BertSizes) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield names and shapes of all weights but ``types``."""
     width, hidden = sizes.width, sizes.hidden
     square, gain = (width, width), (width,)
     layer = {
@@ -91,6 +90,6 @@ def _shapes(sizes: BertSizes) -> dict[str, tuple[int, ...]]:
         "positions": (sizes.positions, width),
         **{"norm": gain, "norm.bias": gain},
     }
-    return ends | {
-        f"{i}.{name}": shape for i in range(sizes.layers) for name, shape in layer.items()
-    }
+    yield from ends.items()
+    for i in range(sizes.layers):
+        yield from ((f"{i}.{name}", shape) for name, shape in layer.items())

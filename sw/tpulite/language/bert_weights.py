@@ -1,6 +1,5 @@
 """Reading encoders of the BERT family: safetensors with their config.json."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.language.bert import Bert, BertSizes
-from tpulite.language.safetensors_file import read_config, safetensors
+from tpulite.language.safetensors_file import read_config, read_object, safetensors
 
 __all__ = ["bert_positions", "read_bert"]
 
@@ -97,6 +96,8 @@ def _sizes(path: Path, config: Mapping[str, Any]) -> BertSizes:
         )
     except KeyError as error:
         raise ValueError(f"{path}: config.json lacks {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _check_pooling(folder: Path) -> None:
@@ -104,7 +105,7 @@ def _check_pooling(folder: Path) -> None:
     file = folder / "1_Pooling/config.json"
     if not file.exists():
         return
-    modes = json.loads(file.read_text())
+    modes = read_object(file)
     chosen = [name for name, on in modes.items() if name.startswith("pooling_mode_") and on is True]
     if chosen != ["pooling_mode_mean_tokens"]:
         raise ValueError(f"{file}: only pooling_mode_mean_tokens is known, not {chosen}")

@@ -1,9 +1,12 @@
 """What a model of the llama family consists of: sizes and float weights."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
+from tpulite.language.extents import check_constant, check_extents
+from tpulite.language.weight_check import check_weights
 
 __all__ = ["Llama", "Sizes"]
 
@@ -36,6 +39,9 @@ class Sizes:
     epsilon: float
 
     def __post_init__(self) -> None:
+        check_extents(self, "layers", "width", "hidden", "vocabulary")
+        check_extents(self, "heads", "key_heads", "depth", "positions")
+        check_constant(self, "base", "epsilon")
         if self.heads % self.key_heads:
             raise ValueError(f"{self.heads} heads cannot share {self.key_heads} keys")
         if self.depth % 2:
@@ -60,7 +66,7 @@ class Llama:
     Raises
     ------
     ValueError
-        If a weight is missing, or has another shape.
+        If a weight is missing, has another shape, or holds what is no number.
     """
 
     name: str
@@ -68,18 +74,11 @@ class Llama:
     weights: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
-        for name, shape in _shapes(self.sizes).items():
-            if name not in self.weights:
-                raise ValueError(f"{self.name}: the weights {name!r} are missing")
-            found = self.weights[name].shape
-            if found != shape:
-                raise ValueError(
-                    f"{self.name}: the weights {name!r} must be {list(shape)}, not {list(found)}"
-                )
+        check_weights(self.name, self.weights, _shapes(self.sizes))
 
 
-def _shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all weights."""
+def _shapes(sizes: Sizes) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield names and shapes of all weights."""
     width, hidden = sizes.width, sizes.hidden
     queries, keys = sizes.heads * sizes.depth, sizes.key_heads * sizes.depth
     layer = {
@@ -89,5 +88,6 @@ def _shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     }
     ends = {"embedding": (sizes.vocabulary, width), "norm": (width,)}
     ends["head"] = ends["embedding"]
-    layers = {f"{i}.{name}": shape for i in range(sizes.layers) for name, shape in layer.items()}
-    return ends | layers
+    yield from ends.items()
+    for i in range(sizes.layers):
+        yield from ((f"{i}.{name}", shape) for name, shape in layer.items())

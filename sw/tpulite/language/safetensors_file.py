@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from tpulite.needs import require_package
 
-__all__ = ["Reader", "read_config", "safetensors"]
+__all__ = ["Reader", "read_config", "read_object", "safetensors"]
 
 Reader = Callable[[], np.ndarray]
 """Reads a tensor as float32."""
@@ -30,14 +31,18 @@ def read_config(path: Path) -> dict[str, Any]:
     """
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    file = (path if path.is_dir() else path.parent) / "config.json"
+    return read_object((path if path.is_dir() else path.parent) / "config.json")
+
+
+def read_object(file: Path) -> dict[str, Any]:
+    """Return an object of JSON; OSError if there is no such file, ValueError if it is none."""
     try:
-        config = json.loads(file.read_text())
-    except ValueError as error:
+        found = json.loads(file.read_text())
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is no JSON: {error}") from error
-    if not isinstance(config, dict):
+    if not isinstance(found, dict):
         raise ValueError(f"{file} must be an object of JSON")
-    return config
+    return found
 
 
 def safetensors(path: Path) -> Iterator[tuple[str, Reader]]:
@@ -57,6 +62,14 @@ def safetensors(path: Path) -> Iterator[tuple[str, Reader]]:
         try:
             with package.safe_open(file, framework="numpy") as opened:
                 for name in opened.keys():  # noqa: SIM118 - it is no mapping
-                    yield name, lambda name=name: opened.get_tensor(name).astype(np.float32)
+                    yield name, partial(_read, file, opened, name)
         except package.SafetensorError as error:
             raise ValueError(f"{file} is not a safetensors file: {error}") from error
+
+
+def _read(file: Path, opened: Any, name: str) -> np.ndarray:
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever needs finite weights says so
+            return opened.get_tensor(name).astype(np.float32)
+    except Exception as error:  # anything: it is foreign code on a foreign file
+        raise ValueError(f"{file}: the weights {name!r} cannot be read: {error}") from error

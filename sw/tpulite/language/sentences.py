@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tpulite.needs import require_package
+from tpulite.language.tokenizer_file import encoded, open_tokenizer
 
 __all__ = ["Sentences", "calibration_texts", "read_sentences"]
 
@@ -50,14 +49,14 @@ class Sentences:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return where each token begins and ends in a text, control tokens left out."""
-        return self.tokens.encode(text, add_special_tokens=False).offsets
+        return encoded(self.tokens, text, special=False).offsets
 
     def feed(self, text: str) -> dict[str, np.ndarray]:
         """Return a text as inputs, int64 [1, length] each; what does not fit is left out."""
         spans = self.spans(text)
         if len(spans) > self.room:
             text = text[: spans[self.room - 1][1]]
-        found = self.tokens.encode(text).ids[: self.length]
+        found = encoded(self.tokens, text, special=True).ids[: self.length]
         ids = np.zeros((1, self.length), np.int64)
         ids[0, : len(found)] = found
         mask = (np.arange(self.length) < len(found)).astype(np.int64)[None]
@@ -101,16 +100,9 @@ def read_sentences(file: Path, length: int) -> Sentences:
     ValueError
         If it is missing or none, or the package tokenizers is missing.
     """
-    require_package("tokenizers", "language", "A tokenizer")
     if not file.exists():
         raise ValueError(f"{file} is missing: the tokenizer of the encoder")
-    try:
-        tokens = import_module("tokenizers").Tokenizer.from_file(str(file))
-    except Exception as error:  # anything: it is foreign code on a foreign file
-        raise ValueError(f"{file} is no tokenizer: {error}") from error
-    tokens.no_truncation()
-    tokens.no_padding()
-    return Sentences(tokens, length)
+    return Sentences(open_tokenizer(file), length)
 
 
 def calibration_texts() -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tpulite.language.tokenizer_file import encoded, open_tokenizer
 from tpulite.language.weights import is_gguf, open_gguf
 from tpulite.needs import require_package
 
@@ -40,7 +41,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; names of control tokens become these."""
-        return self.tokens.encode(text, add_special_tokens=False).ids
+        return encoded(self.tokens, text, special=False).ids
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens without control tokens."""
@@ -75,11 +76,16 @@ def read_tokenizer(path: Path) -> Tokenizer:
     """
     require_package("tokenizers", "language", "A tokenizer")
     if is_gguf(path):
-        return _of_gguf(path)
+        try:
+            return _of_gguf(path)
+        except ValueError:
+            raise
+        except Exception as error:  # anything: it is foreign code on a foreign file
+            raise ValueError(f"{path} has a damaged tokenizer: {error}") from error
     file = (path if path.is_dir() else path.parent) / "tokenizer.json"
     if not file.exists():
         raise ValueError(f"{path} has no tokenizer: tokenizer.json is missing beside it")
-    tokens = _package().Tokenizer.from_file(str(file))
+    tokens = open_tokenizer(file)
     stop = tokens.token_to_id(_END)
     return Tokenizer(tokens, () if stop is None else (stop,), _system(tokens, ""))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tpulite.language.gguf_header import check_gguf
 from tpulite.language.llama import Llama, Sizes
 from tpulite.language.safetensors_file import Reader, read_config, safetensors
 from tpulite.needs import require_package
@@ -66,9 +67,21 @@ def open_gguf(path: Path) -> Any:
     if not path.stat().st_size:
         raise ValueError(f"{path} is not a GGUF file: it is empty")
     try:
-        return import_module("gguf").GGUFReader(path)
+        check_gguf(path)
+        reader = import_module("gguf").GGUFReader(path)
+        _check_apart(reader.tensors)
+        return reader
     except Exception as error:  # anything: it is foreign code on a foreign file
         raise ValueError(f"{path} is not a GGUF file, or a damaged one: {error}") from error
+
+
+def _check_apart(tensors: Iterable[Any]) -> None:
+    """Refuse tensors that share bytes of the file: a small one must not unpack to much."""
+    end, before = 0, ""
+    for each in sorted(tensors, key=lambda each: each.data_offset):
+        if each.data_offset < end:
+            raise ValueError(f"the tensors {before!r} and {each.name!r} overlap")
+        end, before = each.data_offset + each.n_bytes, each.name
 
 
 def _read_gguf(path: Path) -> Llama:
@@ -85,18 +98,19 @@ def _read_gguf(path: Path) -> Llama:
     if family != "llama":
         raise ValueError(f"{path} is of the family {family!r}, and only 'llama' is known")
     width, heads = (field(f"llama.{x}") for x in ("embedding_length", "attention.head_count"))
-    depth = field("llama.attention.key_length", width // heads)
+    depth = field("llama.attention.key_length", _depth(path, width, heads))
     rotated = field("llama.rope.dimension_count", depth)
     if rotated != depth:
         raise ValueError(f"{path} rotates {rotated} of {depth} elements of a head, not all")
     embedding = next((x for x in reader.tensors if x.name == "token_embd.weight"), None)
     if embedding is None:
         raise ValueError(f"{path}: the weights 'token_embd' are missing")
-    sizes = Sizes(
+    sizes = _sizes(
+        path,
         layers=field("llama.block_count"),
         width=width,
         hidden=field("llama.feed_forward_length"),
-        vocabulary=int(embedding.shape[1]),
+        vocabulary=int(embedding.shape[-1]),
         heads=heads,
         key_heads=field("llama.attention.head_count_kv", heads),
         depth=depth,
@@ -112,13 +126,30 @@ def _read_gguf(path: Path) -> Llama:
     weights = _named(path, tensors(), "blk.", (_GGUF, _GGUF_ENDS))
     for name in weights:
         if name.endswith((".query", ".key")):
-            weights[name] = _halves_apart(weights[name], depth)
+            weights[name] = _halves_apart(path, name, weights[name], depth)
     weights.setdefault("head", weights["embedding"])
-    return Llama(field("general.name", path.stem), sizes, weights)
+    return Llama(str(field("general.name", path.stem)), sizes, weights)
 
 
-def _halves_apart(weight: np.ndarray, depth: int) -> np.ndarray:
+def _depth(path: Path, width: Any, heads: Any) -> int:
+    """Return how many elements of a token a head has."""
+    if type(width) is not int or type(heads) is not int or heads < 1:
+        raise ValueError(f"{path}: {heads!r:.40} heads cannot share {width!r:.40} elements")
+    return width // heads
+
+
+def _sizes(path: Path, **sizes: Any) -> Sizes:
+    """Return sizes that a file says; ValueError with its path if they are none."""
+    try:
+        return Sizes(**sizes)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _halves_apart(path: Path, name: str, weight: np.ndarray, depth: int) -> np.ndarray:
     """Return rows of which GGUF has those that are rotated together next to each other."""
+    if weight.ndim != 2 or len(weight) % depth:
+        raise ValueError(f"{path}: the weights {name!r} {list(weight.shape)} have no whole heads")
     pairs = weight.reshape(-1, depth // 2, 2, weight.shape[1])
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(weight.shape)
 
@@ -131,7 +162,7 @@ def _read_safetensors(path: Path) -> Llama:
     if tied and "embedding" in weights:
         weights.setdefault("head", weights["embedding"])
     folder = path if path.is_dir() else path.parent
-    return Llama(config.get("_name_or_path") or folder.name, sizes, weights)
+    return Llama(str(config.get("_name_or_path") or folder.name), sizes, weights)
 
 
 def _sizes_of_config(path: Path, config: Mapping[str, Any]) -> tuple[Sizes, bool]:
@@ -143,14 +174,15 @@ def _sizes_of_config(path: Path, config: Mapping[str, Any]) -> tuple[Sizes, bool
         raise ValueError(f"{path}: 'rope_scaling' is unknown")
     try:
         width, heads = config["hidden_size"], config["num_attention_heads"]
-        sizes = Sizes(
+        sizes = _sizes(
+            path,
             layers=config["num_hidden_layers"],
             width=width,
             hidden=config["intermediate_size"],
             vocabulary=config["vocab_size"],
             heads=heads,
             key_heads=config.get("num_key_value_heads", heads),
-            depth=config.get("head_dim") or width // heads,
+            depth=config.get("head_dim") or _depth(path, width, heads),
             positions=config["max_position_embeddings"],
             base=config.get("rope_theta", 10000.0),
             epsilon=config["rms_norm_eps"],
@@ -179,7 +211,8 @@ def _named(
         else:
             raise ValueError(f"{path}: {theirs!r} is no weight of a llama model")
         try:
-            weights[ours] = np.asarray(read(), np.float32)
+            with np.errstate(over="ignore", invalid="ignore"):  # Llama refuses what is not finite
+                weights[ours] = np.asarray(read(), np.float32)
         except NotImplementedError as error:
             raise ValueError(
                 f"{path}: the weights {theirs!r} cannot be unpacked: {error}"

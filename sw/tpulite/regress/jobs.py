@@ -15,6 +15,10 @@ _ONNX: tuple[Library, ...] = (
     ("onnx", "onnx", "A comparison with ONNX Runtime"),
     ("onnxruntime", "onnx", "A comparison with ONNX Runtime"),
 )
+_LANGUAGE: tuple[Library, ...] = tuple(
+    (package, "language", "A file with language")
+    for package in ("gguf", "safetensors", "tokenizers")
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,12 @@ JOBS = {
         "damaged and hostile files, read under limits: accepted, or refused in one line",
         100,
         libraries=(_LITERT, *_ONNX),
+    ),
+    "hostile-language": Job(
+        "tpulite_testing.jobs.files:hostile_language",
+        "damaged and hostile files of language models, encoders and states, read likewise",
+        5,
+        libraries=(_LITERT, *_ONNX, *_LANGUAGE),
     ),
     "litert-networks": Job(
         "tpulite_testing.jobs.networks:litert_network",

@@ -1,7 +1,8 @@
 """Whole files of every kind that the tools read, small ones."""
 
 import io
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,17 +36,20 @@ class Whole:
         Its content.
     commands : tuple of tuple of str
         Words of the command lines that read it; ``@`` is the file.
+    beside : mapping of str to bytes
+        Other files that they read, by name; the file's own name may be among them.
     """
 
     name: str
     kind: str
     data: bytes
     commands: tuple[tuple[str, ...], ...]
+    beside: Mapping[str, bytes] = field(default_factory=dict)
 
 
 _NETWORK = (
     ("compile", "@", "--config", "4x4", "--no-cache", "-o", "out.tpulite"),
-    ("inspect", "@", "--config", "4x4"),
+    ("inspect", "@"),
     ("run", "@", "--config", "4x4", "--no-cache"),
 )
 _MODEL = (("info", "@"), ("disasm", "@"), ("run", "@"), ("profile", "@"))

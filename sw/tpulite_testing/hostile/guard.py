@@ -19,13 +19,16 @@ from typing import Any
 import tpulite
 from tpulite import cli
 
-__all__ = ["BYTES", "CPU_SECONDS", "main"]
+__all__ = ["BYTES", "CPU_SECONDS", "GUARDED", "main"]
 
 CPU_SECONDS = 10
 """What a command may take; of a processor, for others use it, too."""
 
 BYTES = 1 << 30
 """Memory that it may take."""
+
+GUARDED = ("out", "err", "report")
+"""Files that the guard itself writes."""
 
 _ADDRESSES = 2 * BYTES
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -108,7 +111,7 @@ def _child(words: list[str], folder: Path, out: int, err: int, report: int) -> N
 
 def _try(words: list[str], folder: Path) -> dict[str, Any]:
     """Run a command in a child; return its outcome."""
-    names = [folder / name for name in ("out", "err", "report")]
+    names = [folder / name for name in GUARDED]
     files = [os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC) for name in names]
     child = os.fork()
     if not child:

@@ -4,12 +4,15 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from tpulite.archive import packed
-from tpulite_testing.hostile.fields import INTEGERS, with_field_changed
+from tpulite_testing.hostile.fields import INTEGERS, changed_value, with_field_changed
+from tpulite_testing.hostile.headers import gguf_changed, json_changed, safetensors_changed
+from tpulite_testing.hostile.tokens import tokenizer_changed
 
 __all__ = ["mutant"]
 
@@ -27,8 +30,9 @@ def mutant(data: bytes, kind: str, rng: np.random.Generator) -> bytes:
     data : bytes
         A whole file.
     kind : str
-        ``tflite``, ``onnx``, ``npz``, ``npy``, ``model`` or ``program`` (archives of ours),
-        or ``picture``.
+        ``tflite``, ``onnx``, ``npz``, ``npy``, ``model``, ``states`` (a model that has some) or
+        ``program`` (archives of ours), ``picture``, ``gguf``, ``safetensors``, ``json`` or
+        ``tokenizer``.
     rng : Generator
         Draws what is done.
     """
@@ -90,17 +94,53 @@ def _members(data: bytes) -> dict[str, bytes]:
 
 def _signed(data: bytes, rng: np.random.Generator) -> bytes:
     """Change a field, or a member, of an archive of ours, whose checksum is right again."""
-    parts = _members(data)
-    kind = "model" if "model.json" in parts else "program"
-    about = json.loads(parts.pop(f"{kind}.json"))
-    version = about.pop("version")
+    kind, version, about, parts = _archive(data)
     if parts and rng.random() < 0.4:
         name = sorted(parts)[rng.integers(len(parts))]
         inner = {"tpl": "program", "npy": "npy"}.get(name.rpartition(".")[2], "bytes")
         parts[name] = mutant(parts[name], inner, rng) if parts[name] else b"x"
     else:
         about = with_field_changed(about, rng)
+    return packed(kind, version, about, parts)
+
+
+def _archive(data: bytes) -> tuple[str, int, dict[str, Any], dict[str, bytes]]:
+    """Return kind, version, description and members of an archive of ours."""
+    parts = _members(data)
+    kind = "model" if "model.json" in parts else "program"
+    about = json.loads(parts.pop(f"{kind}.json"))
     del about["sha256"], about["format"]
+    return kind, about.pop("version"), about, parts
+
+
+def _states(data: bytes, rng: np.random.Generator) -> bytes:
+    """Change a state, its initial value or its tensors; or the windows of a program."""
+    kind, version, about, parts = _archive(data)
+    graph = about["graph"]
+    states, tensors = graph["states"], graph["tensors"]
+    (state,) = states
+    match rng.integers(6):
+        case 0:
+            graph["states"] = with_field_changed(states, rng)
+        case 1:  # another tensor, perhaps of another shape or a constant
+            state[rng.integers(1, 3)] = tensors[rng.integers(len(tensors))]["name"]
+        case 2:
+            states.append([*with_field_changed(state, rng)[:3], state[3]])
+        case 3:
+            shape = tuple(int(n) for n in rng.choice([0, 1, 2, 8, 300], rng.integers(5)))
+            buffer = io.BytesIO()
+            np.save(buffer, np.zeros(shape, rng.choice(["i1", "f4", "i8", "?", "c8", "U3"])))
+            parts[f"arrays/{state[3]['array']}.npy"] = buffer.getvalue()
+        case 4:
+            held = [each for each in tensors if each["name"] in state[1:3]]
+            place = rng.integers(len(held))
+            key = ("shape", "dtype", "name", "data", "quantization")[rng.integers(5)]
+            held[place][key] = changed_value(held[place][key], rng)
+        case _ if "programs/0.tpl" in parts:
+            _, number, program, inner = _archive(parts["programs/0.tpl"])
+            windows = program["window_bytes"]
+            windows[rng.integers(len(windows))] = int(rng.choice([0, 1, 15, 16, 2**31, 2**40]))
+            parts["programs/0.tpl"] = packed("program", number, program, inner)
     return packed(kind, version, about, parts)
 
 
@@ -172,4 +212,9 @@ _KINDS: dict[str, tuple[Change, ...]] = {
     "model": (*(_signed,) * 10, _bomb),
     "picture": (_picture,),
     "program": (*(_signed,) * 10, _bomb),
+    "states": (*(_signed,) * 4, *(_states,) * 10),
+    "gguf": (gguf_changed,) * 15,
+    "safetensors": (safetensors_changed,) * 10,
+    "json": (json_changed,) * 20,
+    "tokenizer": (*(json_changed,) * 10, *(tokenizer_changed,) * 15),
 }

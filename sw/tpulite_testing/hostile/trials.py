@@ -14,12 +14,20 @@ from typing import IO, Any
 import numpy as np
 
 from tpulite_testing.hostile.corpus import Whole, corpus
-from tpulite_testing.hostile.guard import BYTES
+from tpulite_testing.hostile.guard import BYTES, GUARDED
+from tpulite_testing.hostile.language import language_corpus
 from tpulite_testing.hostile.mutants import mutant
 
 __all__ = ["Guard", "Trial", "guarded", "trials", "try_mutant"]
 
 _SIGXCPU = -24
+_LISTED = 1
+"""Exit code of inspect for a network that the machine does not run as a whole."""
+
+_TELLING = ("chat", "search")
+_PRINTED = ("Warning", "Traceback", "panicked", "rror")
+_FAULTS = ("internal error", "out of memory", "Unable to allocate")
+"""Words of messages that are no refusals of a file."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,8 @@ class Guard:
         self.asks.write(json.dumps({"words": words, "folder": str(self.folder)}) + "\n")
         self.asks.flush()
         outcome = json.loads(self.answers.readline())
-        return outcome["code"] == 0, _problem(outcome)
+        done = outcome["code"] in (0, _LISTED) if words[0] == "inspect" else not outcome["code"]
+        return done, _problem(outcome, done, told=words[0] in _TELLING)
 
 
 @contextmanager
@@ -94,7 +103,7 @@ def guarded(folder: Path) -> Iterator[Guard]:
         yield Guard(inside, process.stdin, process.stdout)
 
 
-def trials(numbers: Iterable[int], folder: Path) -> Iterator[Trial]:
+def trials(numbers: Iterable[int], folder: Path, kind: str = "") -> Iterator[Trial]:
     """Try mutants, each by one command in a process of its own.
 
     Parameters
@@ -103,30 +112,52 @@ def trials(numbers: Iterable[int], folder: Path) -> Iterator[Trial]:
         Which; a number always means the same mutant and command.
     folder : Path
         Mutants that something was wrong with stay there, named by their number.
+    kind : str
+        Files of :func:`tpulite_testing.hostile.language.language_corpus`; by default those of
+        :func:`tpulite_testing.hostile.corpus.corpus`.
     """
     with guarded(folder) as guard:
         for number in numbers:
-            yield try_mutant(number, guard)
+            yield try_mutant(number, guard, kind)
 
 
-def try_mutant(number: int, guard: Guard) -> Trial:
+def try_mutant(number: int, guard: Guard, kind: str = "") -> Trial:
     """Try a mutant; it stays in the folder above the guard's if something was wrong."""
     rng = np.random.default_rng(number)
-    group: Sequence[Whole] = corpus()[number % len(corpus())]
+    group: Sequence[Whole] = language_corpus()[kind] if kind else corpus()[number % len(corpus())]
     whole = group[rng.integers(len(group))]
     words = whole.commands[rng.integers(len(whole.commands))]
+    for name, data in whole.beside.items():
+        _write(guard.folder / name, data)
     path = guard.folder / whole.name
-    path.write_bytes(mutant(whole.data, whole.kind, rng))
+    _write(path, mutant(whole.data, whole.kind, rng))
     np.save(guard.folder / "x.npy", np.zeros((1, 256), np.int8))
     words = tuple(whole.name if word == "@" else word for word in words)
+    before = _files(guard.folder)
     taken, problem = guard.run(*words)
+    written = sorted(_files(guard.folder) - before)
+    if not (taken or problem) and written:
+        problem = f"it refused the file, and wrote {', '.join(written)}"
+    for name in written:
+        (guard.folder / name).unlink()
     if problem:
-        path.rename(guard.folder.parent / f"{number}{path.suffix}")
-    return Trial(number, whole.kind, words, taken, problem)
+        path.rename(guard.folder.parent / f"{kind}{number}{path.suffix}")
+    return Trial(number, kind or whole.kind, words, taken, problem)
 
 
-def _problem(outcome: dict[str, Any]) -> str:
-    """Say what is wrong with an outcome, or nothing."""
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+
+
+def _files(folder: Path) -> set[str]:
+    """Return the names of files; those of the guard and the cache do not count."""
+    found = {file.name for file in folder.iterdir() if file.is_file()}
+    return found - set(GUARDED)
+
+
+def _problem(outcome: dict[str, Any], done: bool, told: bool) -> str:
+    """Say what is wrong with an outcome, or nothing; some commands tell on stderr what they did."""
     code, err = outcome["code"], outcome["err"].strip()
     if outcome["noted"]:
         return f"it did what nobody asked for: {outcome['noted']}"
@@ -134,12 +165,13 @@ def _problem(outcome: dict[str, Any]) -> str:
         return "it did not end within its time"
     if outcome["bytes"] > BYTES:
         return f"it took {outcome['bytes'] >> 20} MiB"
-    if code == 0:
-        return f"it printed errors: {err}" if err else ""
+    if done:
+        printed = any(words in err for words in _PRINTED) if told else err
+        return f"it printed errors: {err}" if printed else ""
     if code != 2:
         return f"it ended with {code}: {err}"
     if len(err.splitlines()) != 1 or not err.startswith("tpulite: "):
         return f"its error is not one line: {err}"
-    if "fault of tpulite" in err or "not enough memory" in err or "Unable to allocate" in err:
+    if any(words in err for words in _FAULTS):
         return err
     return ""
