@@ -49,7 +49,7 @@ class Whole:
 
 _NETWORK = (
     ("compile", "@", "--config", "4x4", "--no-cache", "-o", "out.tpulite"),
-    ("inspect", "@"),
+    ("inspect", "@", "--config", "4x4"),
     ("run", "@", "--config", "4x4", "--no-cache"),
 )
 _MODEL = (("info", "@"), ("disasm", "@"), ("run", "@"), ("profile", "@"))
