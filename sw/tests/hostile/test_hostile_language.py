@@ -14,6 +14,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 pytest.importorskip("safetensors", reason="safetensors is missing (pip install safetensors)")
 pytest.importorskip("tokenizers", reason="tokenizers is missing (pip install tokenizers)")
 
+from tpulite.golden.machine.dram import Dram
 from tpulite.language.bert_weights import read_bert
 from tpulite.language.tokenizer_file import open_tokenizer
 from tpulite.language.weights import open_gguf, read_llama
@@ -185,6 +186,18 @@ def test_templates_name_tokens_that_they_have(tmp_path):
     path = _tokenizer(tmp_path, post_processor=template | {"special_tokens": {}})
     with pytest.raises(ValueError, match=r"its template has the token '\[CLS\]', which it lacks"):
         open_tokenizer(path)
+
+
+def test_tokens_have_no_huge_numbers(tmp_path):
+    model = json.loads(_tokenizer(tmp_path).read_text())["model"]
+    model["vocab"]["lamp"] = 2**31
+    with pytest.raises(ValueError, match="is no tokenizer: it has the token 2,147,483,648"):
+        open_tokenizer(_tokenizer(tmp_path, model=model))
+
+
+def test_windows_that_no_computer_holds_are_refused():
+    with pytest.raises(ValueError, match=r"DRAM of 1,125,899,906,842,624 bytes"):
+        Dram(2**50)
 
 
 def test_tokenizers_neither_pad_nor_cut(tmp_path):

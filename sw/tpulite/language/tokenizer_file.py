@@ -14,6 +14,9 @@ __all__ = ["encoded", "open_tokenizer"]
 _PANIC = "PanicException"
 """What the library raises, as no Exception, where its Rust stops."""
 
+_TOKENS = 1 << 22
+"""More tokens than any vocabulary has."""
+
 _GROWTH = 64
 """Most characters that normalizers may make of one."""
 
@@ -36,6 +39,7 @@ def open_tokenizer(file: Path) -> Any:
         _check_patterns(tree)
         _check_growth(tree)
         _check_template(tree)
+        _check_vocabulary(tree)
         tree |= {"truncation": None, "padding": None}
         return import_module("tokenizers").Tokenizer.from_str(json.dumps(tree))
     except OSError:
@@ -117,6 +121,17 @@ def _check_template(tree: dict[str, Any]) -> None:
             token = item.get("SpecialToken")
             if isinstance(token, dict) and token.get("id") not in known:
                 raise ValueError(f"its template has the token {token.get('id')!r}, which it lacks")
+
+
+def _check_vocabulary(tree: dict[str, Any]) -> None:
+    """Refuse tokens with huge numbers: the library has a place for each number below."""
+    model = tree.get("model")
+    known = model.get("vocab") if isinstance(model, dict) else None
+    numbers = list(known.values()) if isinstance(known, dict) else []
+    numbers += [each.get("id") for each in _parts(tree.get("added_tokens"))]
+    for number in numbers:
+        if isinstance(number, int) and number >= _TOKENS:
+            raise ValueError(f"it has the token {number:,}")
 
 
 def _check_growth(tree: dict[str, Any]) -> None:

@@ -176,7 +176,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
 
 
 def _inputs(model: onnx.ModelProto) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:
-    """Return dtype and extents of the inputs; None is variable."""
+    """Return dtype and extents of the inputs, None is variable; ValueError for unknown types."""
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {}
     for value in model.graph.input:
@@ -187,7 +187,13 @@ def _inputs(model: onnx.ModelProto) -> dict[str, tuple[np.dtype, tuple[int | Non
             extent.dim_value if extent.HasField("dim_value") and extent.dim_value > 0 else None
             for extent in kind.shape.dim
         )
-        inputs[value.name] = (helper.tensor_dtype_to_np_dtype(kind.elem_type), extents)
+        try:
+            dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        except KeyError:
+            raise ValueError(
+                f"Input {value.name!r} has the unknown type {kind.elem_type}"
+            ) from None
+        inputs[value.name] = (dtype, extents)
     return inputs
 
 

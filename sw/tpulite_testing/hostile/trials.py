@@ -88,9 +88,13 @@ def guarded(folder: Path) -> Iterator[Guard]:
     """Start a guard, and stop it."""
     inside = folder / "inside"
     shutil.rmtree(inside, ignore_errors=True)
-    inside.mkdir(parents=True)
+    (inside / "tmp").mkdir(parents=True)
     (folder / "outside").write_bytes(bytes(4096))
-    settings = {"TPULITE_CACHE": str(inside / "cache"), "TMPDIR": str(inside), "COLUMNS": "200"}
+    settings = {
+        "TPULITE_CACHE": str(inside / "cache"),
+        "TMPDIR": str(inside / "tmp"),
+        "COLUMNS": "200",
+    }
     settings["OPENBLAS_NUM_THREADS"] = "1"  # each thread takes addresses
     with subprocess.Popen(
         [sys.executable, "-m", "tpulite_testing.hostile.guard"],

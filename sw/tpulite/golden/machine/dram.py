@@ -26,13 +26,23 @@ class Dram:
         The bytes; zero at the start.
     written : array of bool
         Bytes that the host or a STORE has written.
+
+    Raises
+    ------
+    ValueError
+        If this computer has less memory.
     """
 
     def __init__(
         self, size: int, *, read_errors: Iterable[range] = (), write_errors: Iterable[range] = ()
     ) -> None:
-        self.data: NDArray[np.uint8] = np.zeros(size, dtype=np.uint8)
-        self.written: NDArray[np.bool_] = np.zeros(size, dtype=bool)
+        try:
+            self.data: NDArray[np.uint8] = np.zeros(size, dtype=np.uint8)
+            self.written: NDArray[np.bool_] = np.zeros(size, dtype=bool)
+        except MemoryError as error:
+            raise ValueError(
+                f"DRAM of {size:,} bytes, as programs ask for, is more than this computer has"
+            ) from error
         self.read_errors = tuple(read_errors)
         self.write_errors = tuple(write_errors)
 
