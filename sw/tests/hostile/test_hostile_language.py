@@ -76,11 +76,11 @@ def _field(kind, value):
 @pytest.mark.parametrize(
     ("counts", "behind", "why"),
     [
-        ((0, 2**40), b"", "is there twice"),
+        ((0, 2**40), b"", "is a duplicate"),
         ((2**62, 0), b"", "has 0 axes"),
         ((0, 1), _field(9, struct.pack("<IQ", 0, 2**40)), "it goes on for 1,099,511,627,776 bytes"),
         ((0, 1), _field(9, struct.pack("<IQ", 9, 2**40)), "unknown type 9"),
-        ((0, 2), _field(0, b"\0") * 2, "'k' is there twice"),
+        ((0, 2), _field(0, b"\0") * 2, "'k' is a duplicate"),
         (
             (1, 0),
             struct.pack("<Q", 1) + b"t" + struct.pack("<IQIQ", 1, 4, 0, 2**62),

@@ -77,7 +77,7 @@ class _Header:
         """Return a name, and add it to those that are known."""
         name = self.take(self.number("Q")).decode()
         if name in known:
-            raise ValueError(f"the name {name!r} is there twice")
+            raise ValueError(f"the name {name!r} is a duplicate")
         known.add(name)
         return name
 
