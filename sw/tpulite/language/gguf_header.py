@@ -1,5 +1,6 @@
 """What the header of a GGUF file says, checked before anything believes it."""
 
+import mmap
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,14 @@ def check_gguf(path: Path) -> None:
     ValueError
         If it does not; the message says what, without the path.
     """
-    data = path.read_bytes()
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        _check_header(data)
+
+
+def _check_header(data: mmap.mmap) -> None:
     if data[:4] != _MAGIC:
         raise ValueError("it does not begin with GGUF")
     order = "<" if int.from_bytes(data[4:6], "little") else ">"
@@ -58,7 +66,7 @@ def check_gguf(path: Path) -> None:
 class _Header:
     """A header, read from front to back."""
 
-    data: bytes
+    data: mmap.mmap
     order: str
     place: int
 
