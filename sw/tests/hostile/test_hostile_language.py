@@ -188,6 +188,13 @@ def test_templates_name_tokens_that_they_have(tmp_path):
         open_tokenizer(path)
 
 
+@pytest.mark.parametrize("pattern", [{"String": ""}, {"Regex": ""}, {"Regex": "a*"}])
+def test_replacements_replace_something(tmp_path, pattern):
+    each = {"type": "Replace", "pattern": pattern, "content": "aa"}
+    with pytest.raises(ValueError, match="it replaces what is empty"):
+        open_tokenizer(_tokenizer(tmp_path, normalizer=each))
+
+
 def test_tokens_have_no_huge_numbers(tmp_path):
     model = json.loads(_tokenizer(tmp_path).read_text())["model"]
     model["vocab"]["lamp"] = 2**31

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import warnings
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -143,6 +145,18 @@ def _check_growth(tree: dict[str, Any]) -> None:
             if each.get("type") == "Replace" and isinstance(text, str):
                 pattern = each.get("pattern")
                 taken = pattern.get("String") if isinstance(pattern, dict) else None
+                if taken == "" or (isinstance(pattern, dict) and _matches_nothing(pattern)):
+                    raise ValueError("it replaces what is empty, at which the library would stop")
                 growth *= max(1.0, len(text) / max(1, len(taken or "")))
     if growth > _GROWTH:
         raise ValueError(f"its replacements make up to 2^{math.log2(growth):.0f} characters of one")
+
+
+def _matches_nothing(pattern: dict[str, Any]) -> bool:
+    """Tell whether a pattern matches an empty text, as far as Python knows its syntax."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of patterns that are unusual in Python
+        try:
+            return re.match(pattern.get("Regex", "x"), "") is not None
+        except Exception:  # anything: it is a foreign pattern in another syntax
+            return False
