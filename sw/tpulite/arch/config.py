@@ -25,7 +25,10 @@ _SOFTMAX_SIZE = 16
 """Arrays from this size on have softmax: it is a larger part of others."""
 
 _DELAY_SIZE = 16
-"""Arrays from this size on have a row for each tap of a 3x3 kernel."""
+"""Arrays from this size on have a row for each tap of a 3x5 kernel."""
+
+_OF_DELAY_LINES = ("vector_pairs", "wide_lines")
+"""What delay lines once lacked: pairs of vectors, and kernels with five taps on a line."""
 
 _ONCE_LACKED = ("axi_slices", "ram_registers", "softmax", "delay_lines", "int16")
 """What no machine had when the first programs were compiled."""
@@ -84,9 +87,9 @@ class Config:
         Whether the vector path has the operations NORM and SHARE; by default if N is 16 or more.
         A machine of fewer than four vector lanes, or with N = 4, never has.
     delay_lines : bool, optional
-        Whether the array has delay lines, with which depthwise 3x3 convolutions interleave up to 34
-        positions, and those of stride 2 stream two vectors per cycle; by default if N is 16 or
-        more. Smaller arrays lack a row for each of nine taps.
+        Whether the array has delay lines, with which depthwise 3x3 and 3x5 convolutions interleave
+        up to 36 positions, and 3x3 ones of stride 2 stream two vectors per cycle; by default if N
+        is 16 or more. Smaller arrays lack a row for each tap.
     int16 : bool
         Whether a CONV can read and write vectors of int16, as pairs of int8. Such a machine
         requantizes all channels at once.
@@ -208,14 +211,14 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as plain values that JSON can hold, those of `_ONCE_LACKED` if set.
 
-        Two fields that machines once had are there as well, so that hashes and files stay.
+        Fields that machines once had are there as well, so that hashes and files stay.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
         for name in _ONCE_LACKED:
             if not values[name]:
                 del values[name]
-        pairs = {"vector_pairs": True} if self.delay_lines else {}
-        return values | {"multipliers": "dsp"} | pairs
+        lines = dict.fromkeys(_OF_DELAY_LINES, True) if self.delay_lines else {}
+        return values | {"multipliers": "dsp"} | lines
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
@@ -226,14 +229,16 @@ class Config:
         ValueError
             If there is no such machine, or not any more.
         """
-        lacked = dict.fromkeys(("softmax", "delay_lines", "vector_pairs"), False)
+        lacked = dict.fromkeys(("softmax", "delay_lines", *_OF_DELAY_LINES), False)
         fields: dict[str, Any] = lacked | values
         fields["roundings"] = tuple(values["roundings"])
         for name in _OF_THE_BUILD:
             fields.pop(name, None)
-        if fields.pop("vector_pairs") != fields["delay_lines"]:
+        lines = [fields.pop(name) for name in _OF_DELAY_LINES]
+        if any(line != fields["delay_lines"] for line in lines):
+            lack = "kernels of 3x5" if lines[0] == fields["delay_lines"] else "pairs of vectors"
             raise ValueError(
-                "it is for delay lines without pairs of vectors, which no machine has any more; "
+                f"it is for delay lines without {lack}, which no machine has any more; "
                 "compile the network again: tpulite compile NETWORK"
             )
         return cls(**fields)

@@ -1,9 +1,9 @@
 """How input positions of a depthwise convolution are interleaved, and where its taps lie.
 
 R positions are interleaved: a sum takes a vector, and R vectors later the one below it. Without
-delay lines that wants R rows of the array for each line of a kernel, with them three. With a stride
-of 2 along x, two neighboring positions may come in one cycle, a pair. docs/depthwise.md has the
-formulas and a figure.
+delay lines that wants R rows of the array for each line of a kernel, with them as many as a line
+has taps, three or five. With a stride of 2 along x, two neighboring positions may come in one
+cycle, a pair. docs/depthwise.md has the formulas and a figure.
 """
 
 from collections.abc import Mapping
@@ -14,21 +14,33 @@ from tpulite.arch.opcodes import Axis
 
 __all__ = [
     "LINE",
-    "MOST_INTERLEAVED",
+    "LINES",
+    "MOST_DELAY",
+    "MOST_PAIRED",
     "PAIR",
+    "WIDE_LINE",
     "Interleave",
     "in_pairs",
     "interleave",
     "interleave_of",
-    "least_interleaved",
+    "least_delay",
     "paired_outputs",
 ]
 
-LINE = 3
-"""Taps of a line of a kernel for which there are delay lines, and lines of it."""
+LINES = 3
+"""Lines of a kernel for which there are delay lines."""
 
-MOST_INTERLEAVED = 34
-"""Most positions, or pairs of them, interleaved with delay lines: the longer one has 64 rows."""
+LINE = 3
+"""Taps of a line of such a kernel."""
+
+WIDE_LINE = 5
+"""Taps of a line of the other kernel for which there are delay lines."""
+
+MOST_DELAY = 31
+"""Longest delay of the second line of a kernel: the memory of the first one has 64 rows."""
+
+MOST_PAIRED = MOST_DELAY + LINE
+"""Most pairs of positions that are interleaved."""
 
 PAIR = 2
 """Positions of a pair, and the stride along x for which they come in pairs."""
@@ -58,7 +70,7 @@ class Interleave(NamedTuple):
         """Return the row of the weight tile that holds a tap, if the tile has so many."""
         if self.pairs:
             return LINE * outer + _PAIR_ROWS[inner]
-        return (LINE if self.delay else self.vectors) * outer + inner
+        return (self.vectors - self.delay if self.delay else self.vectors) * outer + inner
 
 
 def interleave(
@@ -84,13 +96,16 @@ def interleave(
     Interleave(vectors=15, pairs=True, delay=12)
     >>> interleave(Axis.Y, 14, 2, 1, (3, 3), Config())
     Interleave(vectors=29, pairs=False, delay=26)
+    >>> interleave(Axis.Y, 14, 1, 1, (3, 5), Config())
+    Interleave(vectors=18, pairs=False, delay=13)
     """
-    lines = config.has_delay_lines and kernel == (LINE, LINE)
-    pairs = lines and axis == Axis.X and stride == PAIR and dilation == 1
+    lines = config.has_delay_lines and kernel in ((LINES, LINE), (LINES, WIDE_LINE))
+    pairs = lines and kernel[1] == LINE and axis == Axis.X and stride == PAIR and dilation == 1
     pairs = pairs and outputs in paired_outputs(config)
     vectors = outputs + 1 if pairs else (outputs - 1) * stride + kernel[1]
-    lines = lines and least_interleaved(config) <= vectors <= MOST_INTERLEAVED
-    return Interleave(vectors, pairs, vectors - LINE if lines else 0)
+    delay = vectors - kernel[1]
+    lines = lines and least_delay(config) <= delay <= MOST_DELAY
+    return Interleave(vectors, pairs, delay if lines else 0)
 
 
 def interleave_of(fields: Mapping[str, int], config: Config) -> Interleave:
@@ -112,15 +127,15 @@ def in_pairs(fields: Mapping[str, int]) -> dict[str, int]:
     return {**fields, "stride_x": 1, "kernel_columns": 2, "dilation_x": PAIR}
 
 
-def least_interleaved(config: Config) -> int:
-    """Return the fewest positions, or pairs, interleaved for which the delay lines are used.
+def least_delay(config: Config) -> int:
+    """Return the shortest delay for which the delay lines are used.
 
-    So many leave time to change the delay between two commands: see docs/depthwise.md.
+    It leaves time to change the delay between two commands: see docs/depthwise.md.
     """
-    return config.array_size // 2 + 1
+    return config.array_size // 2 + 1 - LINE
 
 
 def paired_outputs(config: Config) -> range:
     """Return the numbers of outputs along x for which positions may come in pairs, if any do."""
-    least = least_interleaved(config) if config.has_delay_lines else MOST_INTERLEAVED + 1
-    return range(least - 1, MOST_INTERLEAVED)
+    least = least_delay(config) if config.has_delay_lines else MOST_DELAY + 1
+    return range(least + LINE - 1, MOST_DELAY + LINE)

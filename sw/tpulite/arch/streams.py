@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE, in_pairs, interleave_of
+from tpulite.arch.interleave import LINES, in_pairs, interleave_of
 from tpulite.arch.opcodes import Axis
 
 __all__ = ["Stream", "column_start", "conv_stream"]
@@ -68,7 +68,7 @@ def conv_stream(fields: Mapping[str, int], config: Config) -> Stream:
         height, width = last_y + fields["kernel_rows"], last_x + fields["kernel_columns"]
         by_y = fields["inner"] == Axis.Y
         last = last_x * height + last_y if by_y else last_y * width + last_x
-        return Stream(1, 0, height * width, last + 1, (LINE - 1) * delay)
+        return Stream(1, 0, height * width, last + 1, (LINES - 1) * delay)
     tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
     slots = rows * columns
     if fields["byte_step"]:

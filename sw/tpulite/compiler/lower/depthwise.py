@@ -187,10 +187,10 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
         axis = len(region[i]), self._plan.step[i] // step, dilation * step
         way = interleave(plan.inner, *axis, kernel, self._config)
         rows = tuple(way.row(*tap) for tap in product(*map(range, kernel)))
-        part = plan.inner, rows, taps
+        part = plan.inner, rows, taps, plan.repeated(taps)
         key = *part, block
         if part not in self._tiles:
-            self._tiles[part] = filter_tiles(self._layer, taps, plan.inner, way, size)
+            self._tiles[part] = filter_tiles(self._layer, taps, plan.inner, way, size, part[-1])
         if key not in self._weights:
             tile, bank = self._tiles[part][block], self._config.ub_banks // 2
             self._weights[key] = self._context.constant("weights", tile, bank=bank)

@@ -82,7 +82,9 @@ def _tiles(layer: Depthwise, pattern: Pattern, config: Config) -> bytes:
             outer, inner = (columns, rows) if pattern.inner == Axis.Y else (rows, columns)
             kernel = len(outer), len(inner)
             way = interleave(pattern.inner, outputs, stride, step, kernel, config)
+            taps = rows, columns
+            repeated = pattern.plan.repeated(taps)
             tiles.append(
-                filter_tiles(layer, (rows, columns), pattern.inner, way, config.array_size)
+                filter_tiles(layer, taps, pattern.inner, way, config.array_size, repeated)
             )
     return np.stack(tiles, axis=1).tobytes()

@@ -68,7 +68,12 @@ def packed_row_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarra
 
 
 def filter_tiles(
-    layer: Depthwise, taps: tuple[range, range], inner: Axis, way: Interleave, size: int
+    layer: Depthwise,
+    taps: tuple[range, range],
+    inner: Axis,
+    way: Interleave,
+    size: int,
+    repeated: tuple[int, int] = (0, 0),
 ) -> np.ndarray:
     """Return the weight tiles of part of a depthwise kernel.
 
@@ -84,6 +89,8 @@ def filter_tiles(
         Which row of a tile each tap takes.
     size : int
         Size of the array.
+    repeated : tuple of int
+        First rows and columns of these taps that are zero: another part has them.
 
     Returns
     -------
@@ -91,6 +98,9 @@ def filter_tiles(
         Each column filters a channel.
     """
     weight = layer.weight[tuple(slice(each.start, each.stop, each.step) for each in taps)]
+    if any(repeated):
+        weight = weight.copy()
+        weight[: repeated[0]] = weight[:, : repeated[1]] = layer.weight_zero_point
     if inner == Axis.Y:
         weight = weight.transpose(1, 0, 2)
     outer_taps, inner_taps, channels = weight.shape

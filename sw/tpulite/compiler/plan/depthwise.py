@@ -184,9 +184,10 @@ def _array_cycles(
         alone = most(parts[0] * parts[1] - regions, 0)
     # Pairs are positions of stride 1, under kernels of two.
     pairs = both(pattern.pairs, columns // beside >= pattern.many)
+    taps = [sum(map(len, kernel_parts)) for kernel_parts in pattern.plan.kernel]
     windows = (
-        (facts.y.stride // pattern.step, facts.y.kernel),
-        (pick(pairs, 1, facts.x.stride // pattern.step), pick(pairs, PAIR, facts.x.kernel)),
+        (facts.y.stride // pattern.step, taps[0]),
+        (pick(pairs, 1, facts.x.stride // pattern.step), pick(pairs, PAIR, taps[1])),
     )
     slots = 1
     for (stride, kernel), extent, count, kernel_parts in zip(

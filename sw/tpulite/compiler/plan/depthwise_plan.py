@@ -9,10 +9,12 @@ from typing import NamedTuple
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import (
     LINE,
-    MOST_INTERLEAVED,
+    LINES,
+    MOST_DELAY,
     PAIR,
+    WIDE_LINE,
     interleave,
-    least_interleaved,
+    least_delay,
     paired_outputs,
 )
 from tpulite.arch.isa import Axis
@@ -45,7 +47,8 @@ class DepthwisePlan:
         Outputs along that axis of one command.
     kernel : tuple of tuple of range
         Parts of the kernel along y and along x; each pair is a pass. A part of every second tap
-        has a stride of half as many positions, which are twice as far apart.
+        has a stride of half as many positions, which are twice as far apart. A part may begin with
+        taps of the one before, which are zero in its passes.
     cycles : int
         Cycles of all passes over one channel block.
     """
@@ -54,6 +57,14 @@ class DepthwisePlan:
     outputs: int
     kernel: tuple[tuple[range, ...], tuple[range, ...]]
     cycles: int
+
+    def repeated(self, taps: tuple[range, range]) -> tuple[int, int]:
+        """Return with how many rows and columns of the parts before them a pass begins."""
+        rows, columns = (
+            sum(tap in parts[parts.index(part) - 1] for tap in part) if part != parts[0] else 0
+            for parts, part in zip(self.kernel, taps, strict=True)
+        )
+        return rows, columns
 
 
 class Way(NamedTuple):
@@ -69,6 +80,12 @@ class Way(NamedTuple):
 
     outputs: range
     kernel: tuple[tuple[range, ...], tuple[range, ...]]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether passes are of neighboring taps, and not of three lines of three alone."""
+        whole = (range(LINE),)
+        return self.kernel != (whole, whole) and self.kernel[0][0].step == 1
 
     def plain_outputs(self, stride: int, inner: Axis, config: Config) -> int:
         """Return the most outputs along the inner axis of its first pass, without delay lines."""
@@ -169,10 +186,10 @@ def large_depthwise_plan(
     """
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     plans = []
-    for way in (
-        *_ways(kernel, stride, inner, config, longest),
-        *delayed_ways(kernel, inner, stride, 1, longest, config),
-    ):
+    delayed = delayed_ways(kernel, inner, stride, 1, longest, config)
+    if outputs is None:  # few outputs would take longer than without delay lines
+        delayed = tuple(way for way in delayed if not way.is_wide)
+    for way in (*_ways(kernel, stride, inner, config, longest), *delayed):
         most, step = min(way.outputs[-1], config.acc_rows), stride[o] // way.kernel[o][0].step
 
         def vectors(count: int, along: range, across: int, way: Way = way) -> int:
@@ -208,6 +225,7 @@ def delayed_ways(
     """Return the ways through the delay lines: a position at a time, and in pairs.
 
     A kernel that is twice as tall and wide, with a stride of 2, is four passes of every second tap.
+    Other larger ones are passes of three lines of three or five taps, and perhaps of fewer lines.
 
     Parameters
     ----------
@@ -224,12 +242,10 @@ def delayed_ways(
     """
     if min(longest) < LINE or not config.has_delay_lines:
         return ()
-    first, last = least_interleaved(config) - LINE, MOST_INTERLEAVED - LINE
+    first, last = least_delay(config), MOST_DELAY
     if kernel == (PHASES * LINE, PHASES * LINE) and stride == (PHASES, PHASES) and dilation == 1:
         phases = tuple(range(tap, PHASES * LINE, PHASES) for tap in range(PHASES))
         return (Way(range(first + 1, last + 2), (phases, phases)),)
-    if kernel != (LINE, LINE):
-        return ()
     along = stride[1 if inner == Axis.X else 0]
     single = range(ceil_div(first, along) + 1, last // along + 2)
     pairs = paired_outputs(config)
@@ -237,8 +253,50 @@ def delayed_ways(
         pairs = range(0)
     else:
         single = range(single.start, pairs.start)
+    if kernel != (LINE, LINE):
+        return tuple(_wide_ways(kernel, inner, along, single, longest, config))
     whole = (range(LINE),), (range(LINE),)
     return tuple(Way(outputs, whole) for outputs in (single, pairs) if outputs)
+
+
+def _wide_ways(
+    kernel: tuple[int, int],
+    inner: Axis,
+    stride: int,
+    outputs: range,
+    longest: tuple[int, ...],
+    config: Config,
+) -> Iterator[Way]:
+    """Yield the ways of kernels that are cut into passes through the delay lines.
+
+    The last part of an axis may overlap the one before. Fewer lines than three stream as they do
+    without delay lines, if the array has a row for each of their taps.
+    """
+    i, o = (1, 0) if inner == Axis.X else (0, 1)
+    if kernel[i] < LINE or kernel[o] < LINES:
+        return
+    whole, rest = divmod(kernel[o], LINES)
+    across = [[LINES] * (whole + (rest > 0))]
+    if rest:
+        across.append([LINES] * whole + [rest])
+    for wide in range(ceil_div(kernel[i], WIDE_LINE) + 1):
+        narrow = max(0, ceil_div(kernel[i] - wide * WIDE_LINE, LINE))
+        along = [WIDE_LINE] * wide + [LINE] * narrow
+        for lines in across:
+            most = _most_outputs(along[0], lines[-1], stride, config.array_size)
+            few = outputs if lines[-1] in (1, LINES) else range(outputs.start, most + 1)
+            few = range(few.start, min(few.stop, outputs.stop))
+            sizes = (lines, along) if inner == Axis.X else (along, lines)
+            fits = all(max(size) <= k for size, k in zip(sizes, kernel, strict=True))
+            if few and fits and all(max(s) <= k for s, k in zip(sizes, longest, strict=True)):
+                y, x = (_overlapping(k, each) for k, each in zip(kernel, sizes, strict=True))
+                yield Way(few, (y, x))
+
+
+def _overlapping(taps: int, sizes: list[int]) -> tuple[range, ...]:
+    """Return parts of so many taps, of which the last one ends with the last tap."""
+    ends = [min(sum(sizes[: number + 1]), taps) for number in range(len(sizes))]
+    return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))
 
 
 def even_parts(outputs: Number, limit: Number, few: Number, many: Number) -> Number:

@@ -1,7 +1,7 @@
 """The cycle model's matrix unit."""
 
 from tpulite.arch.effects import record_rows
-from tpulite.arch.interleave import MOST_INTERLEAVED, in_pairs, interleave_of
+from tpulite.arch.interleave import MOST_PAIRED, in_pairs, interleave_of
 from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
 from tpulite.arch.streams import conv_stream
 from tpulite.arch.timing import (
@@ -167,7 +167,7 @@ class Matrix(Head):
             if requantizes:
                 self.recorded = recorded
         # Under a depthwise command they come later than in time.
-        most = MOST_INTERLEAVED if self.machine.odd.stop > self.asked else _MOST
+        most = MOST_PAIRED if self.machine.odd.stop > self.asked else _MOST
         slack = most * self.size if self.steady else self.banks
         fetch.add_to(self.machine.operands, slack)
 

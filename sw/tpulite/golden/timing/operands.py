@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tpulite.arch.interleave import MOST_INTERLEAVED
+from tpulite.arch.interleave import MOST_PAIRED
 from tpulite.golden.timing.banks import Traffic, walk
 from tpulite.golden.timing.phases import FREE
 
@@ -63,7 +63,7 @@ class OperandFetch:
         first = min(begins)
         rows = self._weights[2] + self._records[2]
         odd = self._odd.meets(first, max(begins) + rows)
-        length = max(begins) - first + rows * (MOST_INTERLEAVED if odd else _FURTHEST)
+        length = max(begins) - first + rows * (MOST_PAIRED if odd else _FURTHEST)
         better = [self._reads.phases(first, first + length)]
         if odd:
             better.append(self._odd.phases(first, first + length))
