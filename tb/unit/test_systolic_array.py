@@ -10,7 +10,7 @@ from cocotb.triggers import RisingEdge
 
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE, MOST_INTERLEAVED, least_interleaved
+from tpulite.arch.interleave import LINE, LINES, MOST_DELAY, WIDE_LINE, least_delay
 from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width
 from tpulite_tb.bits import pack_lanes, unpack_lanes
 from tpulite_tb.harness import reset, simulate
@@ -21,7 +21,9 @@ TILES = 16
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(
-    bubble=[0.0, 0.3], extreme=[False, True], modes=[(0,), (1,), (0, 1), (2,), (3,), (0, 1, 2, 3)]
+    bubble=[0.0, 0.3],
+    extreme=[False, True],
+    modes=[(0,), (1,), (0, 1), (2,), (3,), (4,), (0, 1, 2, 3, 4)],
 )
 async def multiplies_tile_after_tile(
     dut, bubble: float, extreme: bool, modes: tuple[int, ...]
@@ -30,13 +32,13 @@ async def multiplies_tile_after_tile(
 
     In depthwise mode a sum goes on through whatever enters: dropped sums, other modes, bubbles.
     With delay lines (2) it ends with its vector, and the stream of a command has no bubbles; of
-    pairs (3) the last two vectors end it.
+    pairs (3) the last two vectors end it. Lines of a wide kernel (4) have five taps.
     """
     width = len(dut.weight__payload)
     n = {9 * n + k: n for n, k in ((4, 2), (8, 3), (16, 4), (32, 5))}[width]
     out_width = len(dut.o__payload) // n
     rng = np.random.default_rng(random.getrandbits(64))
-    cycles = 4 + TILES * 12 * n + TILES * 5 * MOST_INTERLEAVED
+    cycles = 4 + TILES * 12 * n + TILES * 5 * (MOST_DELAY + WIDE_LINE)
     entering, odd = rng.integers(-128, 128, (2, cycles, n))
     if extreme:
         entering[:] = odd[:] = -128
@@ -44,7 +46,7 @@ async def multiplies_tile_after_tile(
     config = Config(array_size=n)
     if not config.has_delay_lines:
         modes = tuple(mode for mode in modes if mode < 2) or (1,)
-    flags: dict[int, tuple[int, ...]] = {}  # valid, first, depthwise, delay, pair
+    flags: dict[int, tuple[int, ...]] = {}  # valid, first, depthwise, delay, wide, pair
     weights: dict[int, tuple[int, np.ndarray]] = {}
     expected: dict[int, list[int]] = {}
     cycle = 4
@@ -58,31 +60,34 @@ async def multiplies_tile_after_tile(
             weights[cycle - 1 + row] = (row, tile[row])
         start, mode = cycle, random.choice(modes)
         if mode >= 2:
-            tile[LINE * LINE :] = 0
-            inner = random.choice(range(least_interleaved(config), MOST_INTERLEAVED + 1))
+            line = WIDE_LINE if mode == 4 else LINE
+            taps = LINES * line
+            tile[taps:] = 0
+            delay = random.choice(range(least_delay(config), MOST_DELAY + 1))
+            inner = delay + line
             # For each row of the tile the vector that it sees, of those from the first one on.
-            window = [a * inner + b for a, b in product(range(LINE), repeat=2)]
-            stream, end = np.repeat(entering[None], LINE * LINE, 0), LINE * LINE
+            window = [a * inner + b for a, b in product(range(LINES), range(line))]
+            stream, end = np.repeat(entering[None], taps, 0), taps
             if mode == 3:
-                window = [a * inner + b for a, b in product(range(LINE), (0, 1, 1))]
+                window = [a * inner + b for a, b in product(range(LINES), (0, 1, 1))]
                 stream[LINE - 1 :: LINE] = odd
                 end -= 1
             last = window[-1] + random.choice([0, 1, n, 2 * inner])
             assert cycle + last < cycles
             for index in range(last + 1):
                 ends = index == last or (index >= window[-1] and random.random() < 0.7)
-                flags[cycle] = (ends, index == 0, 1, inner - LINE, mode == 3)
+                flags[cycle] = (ends, index == 0, 1, delay, mode == 4, mode == 3)
                 if ends:
                     seen_at = np.array(window) - window[-1] + cycle
-                    past = stream[np.arange(LINE * LINE), seen_at]
-                    result = (tile[: LINE * LINE] * past).sum(0)
+                    past = stream[np.arange(taps), seen_at]
+                    result = (tile[:taps] * past).sum(0)
                     expected[cycle + 2 * n - end] = result.tolist()
                 cycle += 1
             continue
         for index in range(random.choice([1, 2, n - 1, n, n + 1, 3 * n])):
             while index and random.random() < bubble:
                 cycle += 1
-            flags[cycle] = (1, index == 0, mode, 0, 0)
+            flags[cycle] = (1, index == 0, mode, 0, 0, 0)
             result = (tile * entering[cycle : cycle + n]).sum(0) if mode else entering[cycle] @ tile
             expected[cycle + 2 * n - 1] = result.tolist()
             cycle += 1
@@ -99,19 +104,21 @@ async def multiplies_tile_after_tile(
     await edge
     for now in range(cycle + 3 * n):
         # Inputs of cycle `now`; outputs are sampled at the edge that ends it.
-        anything = 0, 0, random.randrange(2), 0, 0
-        valid, first, depthwise, delay, pair = flags.get(now, anything)
+        anything = 0, 0, random.randrange(2), 0, 0, 0
+        valid, first, depthwise, delay, wide, pair = flags.get(now, anything)
         dut.i__valid.value = valid
         dut.i__payload.value = (
             pack_lanes(entering[now], 8)
             | first << (8 * n)
             | depthwise << (8 * n + 1)
             | delay << (8 * n + 2)
-            | config.has_delay_lines * pair << (8 * n + 7)
-            | config.has_delay_lines * pack_lanes(odd[now], 8) << (8 * n + 8)
+            | config.has_delay_lines * wide << (8 * n + 7)
+            | config.has_delay_lines * pair << (8 * n + 8)
+            | config.has_delay_lines * pack_lanes(odd[now], 8) << (8 * n + 9)
         )
         later = flags.get(now + 1, anything)
-        dut.early.value = int(entering[now + 1, 0]) & 0xFF | later[3] << 8
+        early = int(entering[now + 1, 0]) & 0xFF | later[3] << 8
+        dut.early.value = early | config.has_delay_lines * later[4] << 13
         row, weight = weights.get(now, (0, rng.integers(-255, 256, n)))
         dut.weight__valid.value = now in weights
         dut.weight__payload.value = pack_lanes(weight, 9) | row << (9 * n)

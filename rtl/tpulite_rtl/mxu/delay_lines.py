@@ -5,13 +5,16 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE, MOST_INTERLEAVED
+from tpulite.arch.interleave import LINE, LINES, MOST_DELAY, WIDE_LINE
 from tpulite_rtl.lib.memory import TwoPortRam
 
-__all__ = ["DELAY", "SETTLED", "DelayLines"]
+__all__ = ["DELAY", "LATE_ROWS", "SETTLED", "DelayLines"]
 
-DELAY = range(MOST_INTERLEAVED - LINE + 1)
+DELAY = range(MOST_DELAY + 1)
 """Delays of the shorter line; 0 if none is used."""
+
+LATE_ROWS = (LINES - 1) * WIDE_LINE
+"""Rows of the array that hold taps of the first two lines of a kernel."""
 
 _AHEAD = 2
 """Cycles from asking for a row of the memory to its vector on the buses."""
@@ -27,8 +30,9 @@ docs/depthwise.md says why: "Between two commands".
 
 
 class DelayLines(wiring.Component):
-    """Delay the buses of a depthwise stream for the rows of the first two lines of a 3x3 kernel.
+    """Delay the buses of a depthwise stream for the rows of the first two lines of a kernel.
 
+    The kernel has three lines of three taps, or of five if it is wide.
     docs/depthwise.md has a figure. Activations come skewed: that of column c is c cycles late, and
     so is every change from one command to the next, except of the delay itself. While the last
     columns need the old delay, the first do not look at the lines yet.
@@ -50,14 +54,16 @@ class DelayLines(wiring.Component):
                 "next": In(signed(8)).array(n),
                 # Delay of the command whose vector enters column 0 in the next cycle.
                 "delay": In(DELAY),
+                # Lines of that command's kernel have five taps.
+                "wide": In(1),
                 # That command's first vector did N - 7 cycles ago.
                 "settled": In(1),
                 # Odd vectors beside ``now``, skewed.
                 "odd": In(signed(8)).array(n),
                 # The vector that enters column 0 in this cycle is one of a pair.
                 "pair": In(1),
-                # Buses for the rows of a kernel.
-                "o": Out(signed(8)).array(LINE * LINE, n),
+                # Buses for the first rows of the array; the others see ``now``.
+                "o": Out(signed(8)).array(LATE_ROWS, n),
             }
         )
 
@@ -80,20 +86,36 @@ class DelayLines(wiring.Component):
             )
             lines.append([Mux(*each) for each in zip(late, old, self.next, strict=True)])
         lines.append(list(self.next))
-        even = [_registers(m, f"bus_{line}", values) for line, values in enumerate(lines[:-1])]
-        even.append(list(self.now))
-        odd = self._odd(m, lines, place, used)
-        for line in range(LINE):
-            for tap in range(LINE):
-                buses = odd if tap == LINE - 1 else even
-                for out, bus in zip(self.o[LINE * line + tap], buses[line], strict=True):
-                    m.d.comb += out.eq(bus)
+
+        # What a row sees depends on the taps of a line.
+        wide = _by_column(m, "wider", self.wide, n)
+        seen: dict[tuple[int, int], list[Value]] = {}
+        for row in range(LATE_ROWS):
+            narrow, wider = _lines_of(row)
+            each = zip(wide, lines[wider], lines[narrow], strict=True)
+            seen[narrow, wider] = [Mux(*one) for one in each]
+        last = [LINE * line + LINE - 1 for line in range(LINES)]
+        odd = self._odd(m, [seen[_lines_of(row)] for row in last], place, used)
+        buses: dict[tuple[int, int], list[Value]] = {}
+        for row in range(LATE_ROWS):
+            shared = _lines_of(row)
+            if row in last:
+                bus = odd[last.index(row)]
+            else:
+                if shared not in buses:
+                    buses[shared] = _registers(m, "bus_{}_{}".format(*shared), seen[shared])
+                bus = buses[shared]
+            for out, value in zip(self.o[row], bus, strict=True):
+                m.d.comb += out.eq(value)
         return m
 
     def _odd(
         self, m: Module, lines: list[list[Value]], place: Signal, used: Signal
     ) -> list[list[Value]]:
-        """Return the buses of the last row of each line, which is that line but for pairs."""
+        """Return the buses of the last row of each line of three, which is ``lines`` but for pairs.
+
+        Of a wide kernel these rows see no pairs.
+        """
         # A sum ends a cycle after its last pair, so that these need the old delay a cycle longer.
         used_odd = Signal.like(used)
         m.d.sync += used_odd.eq(used)
@@ -121,6 +143,11 @@ class DelayLines(wiring.Component):
             ram.read_row.eq(row),
         ]
         return [ram.read_data.word_select(column, 8) for column in range(len(values))]
+
+
+def _lines_of(row: int) -> tuple[int, int]:
+    """Return the line of the kernel that a row belongs to: of three taps, and of five."""
+    return min(row // LINE, LINES - 1), row // WIDE_LINE
 
 
 def _by_column(m: Module, name: str, first: Value, n: int) -> Value:

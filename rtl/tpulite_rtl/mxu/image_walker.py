@@ -202,9 +202,10 @@ class ImageWalker(wiring.Component):
                 slot.reports.eq(slot.emits & leaves & ~upper),
             ]
         if self.config.has_delay_lines:
-            # A kernel has three columns if there are delays, which are two pairs.
+            # If there are delays, a line of the kernel has three taps, five, or two pairs.
             in_image = (y.as_unsigned() < command.height) & (x.as_unsigned() <= command.width)
             m.d.comb += [
+                slot.wide.eq(late & command.inner_axis.tail[2]),
                 slot.pair.eq(late & command.inner_axis.tail[0]),
                 slot.odd_row.eq(rows[0] - 1),
                 slot.odd_read.eq(slot.pair & in_image & x.any()),

@@ -75,6 +75,7 @@ def slot_layout(config: Config) -> data.StructLayout:
             "depthwise": 1,
             "dense": 1,
             "delay": with_lines(config, DELAY),
+            "wide": with_lines(config, 1),  # lines of the kernel have five taps
             "pair": with_lines(config, 1),  # two vectors enter, of which `row` is the even one
             "odd_row": with_lines(config, ROW_BITS),
             "odd_read": with_lines(config, 1),  # the odd one is that at `odd_row`; else padding

@@ -7,8 +7,8 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
-from tpulite.arch.interleave import LINE
-from tpulite_rtl.mxu.delay_lines import DELAY, SETTLED, DelayLines
+from tpulite.arch.interleave import LINE, LINES, WIDE_LINE
+from tpulite_rtl.mxu.delay_lines import DELAY, LATE_ROWS, SETTLED, DelayLines
 from tpulite_rtl.mxu.processing_element import (
     ACTIVATION_WIDTH,
     WEIGHT_WIDTH,
@@ -26,17 +26,21 @@ def psum_width(config: Config) -> int:
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return the layout of an input vector, its flags, the delay of its command, and its pair."""
+    """Return the layout of an input vector, its flags, the delay of its command, and its pair.
+
+    ``wide`` says that lines of the command's kernel have five taps.
+    """
     activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
     flags = {"first": 1, "depthwise": 1, "delay": with_lines(config, DELAY)}
-    pair = {"pair": 1, "odd": activations} if config.has_delay_lines else {}
+    pair = {"wide": 1, "pair": 1, "odd": activations} if config.has_delay_lines else {}
     return data.StructLayout({"activations": activations, **flags, **pair})
 
 
 def early_layout(config: Config) -> data.StructLayout:
     """Return the layout of what the array must know of a vector a cycle before it enters."""
     delay = with_lines(config, DELAY)
-    return data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "delay": delay})
+    wide = with_lines(config, 1)
+    return data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "delay": delay, "wide": wide})
 
 
 def weight_layout(config: Config) -> data.StructLayout:
@@ -61,11 +65,12 @@ class SystolicArray(wiring.Component):
     takes as long as the others, and both kinds may follow each other in any order.
 
     A vector of a command with a ``delay`` ends the sum of a 3x3 kernel instead, which comes out
-    2 N - 9 cycles later, or 2 N - 8 if it is a pair; docs/depthwise.md has the formulas. Delays are
-    those that :func:`tpulite.arch.interleave.interleave` gives. All vectors of such a command have
-    the same, are pairs or none is, and come without a gap; the first that counts is the first with
-    a whole window. All other rows of the tile are zero. ``first`` counts whether its vector does or
-    not.
+    2 N - 9 cycles later, or 2 N - 8 if it is a pair; if it is ``wide``, that of a kernel of three
+    lines of five taps, 2 N - 15 cycles later. docs/depthwise.md has the formulas. Delays are those
+    that :func:`tpulite.arch.interleave.interleave` gives. All vectors of such a command have the
+    same, are wide, or pairs, or none is, and come without a gap; the first that counts is the first
+    with a whole window. All other rows of the tile are zero. ``first`` counts whether its vector
+    does or not.
 
     Parameters
     ----------
@@ -140,11 +145,15 @@ class SystolicArray(wiring.Component):
         late = self.i.payload.delay.any()
         m.d.sync += in_flight.eq(Cat(self.i.valid & ~late, in_flight))
         if self.config.has_delay_lines:
-            last, pair = LINE * LINE - 1, self.i.payload.pair
-            with m.If(self.i.valid & late & ~pair):
-                m.d.sync += in_flight[last].eq(1)
-            with m.If(self.i.valid & pair):
-                m.d.sync += in_flight[last - 1].eq(1)
+            wide, pair = self.i.payload.wide, self.i.payload.pair
+            last = LINES * LINE - 1
+            for ends, row in (
+                (late & ~pair & ~wide, last),
+                (pair, last - 1),
+                (late & wide, LINES * WIDE_LINE - 1),
+            ):
+                with m.If(self.i.valid & ends):
+                    m.d.sync += in_flight[row].eq(1)
         m.d.comb += self.o.valid.eq(in_flight[-1])
         return m
 
@@ -157,6 +166,7 @@ class SystolicArray(wiring.Component):
         m.submodules.lines = lines = DelayLines(self.config)
         m.d.comb += [
             lines.delay.eq(self.early.delay),
+            lines.wide.eq(self.early.wide),
             lines.settled.eq(skew.o[n - SETTLED].first),
         ]
         coming = [self.early.activation, *(lane.activation for lane in skew.early[1:])]
@@ -173,4 +183,4 @@ class SystolicArray(wiring.Component):
                 skew_odd.i[column].eq(odd[column]),
                 lines.odd[column].eq(skew_odd.o[column]),
             ]
-        return [lines.o[row] for row in range(LINE * LINE)] + [now] * (n - LINE * LINE)
+        return [lines.o[row] for row in range(LATE_ROWS)] + [now] * (n - LATE_ROWS)

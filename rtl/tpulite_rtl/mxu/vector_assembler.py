@@ -17,7 +17,7 @@ __all__ = ["VectorAssembler", "issued_layout"]
 
 _ISSUED = (
     *("read", "enters", "emits", "first", "depthwise", "dense"),
-    *("delay", "pair", "odd_read", "shift", "pad"),
+    *("delay", "wide", "pair", "odd_read", "shift", "pad"),
 )
 
 
@@ -95,6 +95,7 @@ class VectorAssembler(wiring.Component):
         m.d.comb += [
             self.early.activation.eq(entering[:8]),  # delays are not for dense mode
             self.early.delay.eq(slot.delay),
+            self.early.wide.eq(slot.wide),
         ]
         m.d.sync += [
             self.o.valid.eq(valid & slot.emits),
@@ -105,6 +106,7 @@ class VectorAssembler(wiring.Component):
         ]
         if self.config.has_delay_lines:
             m.d.sync += [
+                self.o.payload.wide.eq(slot.wide),
                 self.o.payload.pair.eq(slot.pair),
                 self.o.payload.odd.eq(Mux(slot.odd_read, self.odd_row, padding)),
             ]

@@ -6,9 +6,11 @@ from amaranth.lib import data
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import (
     LINE,
-    MOST_INTERLEAVED,
+    LINES,
+    MOST_DELAY,
     PAIR,
-    least_interleaved,
+    WIDE_LINE,
+    least_delay,
     paired_outputs,
 )
 from tpulite.arch.isa import Axis
@@ -90,10 +92,23 @@ def share_vectors(
         for name, one, other in zip(axis.shape().members, first, second, strict=True):
             m.d.comb += axis[name].eq(Mux(by_y, other, one))
     if config.has_delay_lines:
-        last = vectors.inner_axis.last
-        interleaved = (last >= least_interleaved(config) - 1) & (last < MOST_INTERLEAVED)
-        lines = (command.kernel_rows == LINE) & (command.kernel_columns == LINE)
-        m.d.comb += vectors.delay.eq(Mux(depthwise & lines & interleaved, last - (LINE - 1), 0))
+        _delay(m, config, command, vectors, depthwise)
+
+
+def _delay(
+    m: Module, config: Config, command: data.View, vectors: data.View, depthwise: Value
+) -> None:
+    """Set the delay of a command, which is the positions less one, less the taps of a line."""
+    last, by_y = vectors.inner_axis.last, command.inner == Axis.Y
+    inner = Mux(by_y, command.kernel_rows, command.kernel_columns)
+    outer = Mux(by_y, command.kernel_columns, command.kernel_rows)
+    delays = []
+    for name, taps in (("narrow", LINE), ("wide", WIDE_LINE)):
+        lines = Signal(name=name, reset_less=True)
+        m.d.sync += lines.eq((outer == LINES) & (inner == taps))
+        delayed = (last >= least_delay(config) + taps - 1) & (last < MOST_DELAY + taps)
+        delays.append(Mux(depthwise & lines & delayed, last - (taps - 1), 0))
+    m.d.comb += vectors.delay.eq(delays[0] | delays[1])
 
 
 def _pairs(m: Module, config: Config, command: data.View) -> Value:

@@ -84,7 +84,5 @@ def _tiles(layer: Depthwise, pattern: Pattern, config: Config) -> bytes:
             way = interleave(pattern.inner, outputs, stride, step, kernel, config)
             taps = rows, columns
             repeated = pattern.plan.repeated(taps)
-            tiles.append(
-                filter_tiles(layer, taps, pattern.inner, way, config.array_size, repeated)
-            )
+            tiles.append(filter_tiles(layer, taps, pattern.inner, way, config.array_size, repeated))
     return np.stack(tiles, axis=1).tobytes()
