@@ -165,7 +165,10 @@ def _through_lines(rng: random.Random, taps: DepthwiseTaps) -> DepthwiseTaps:
     axis, dilation = rng.choice(list(Axis)), rng.choice([1, 1, 1, 2])
     if rng.random() < 0.6:
         outputs, stride = rng.randint(6, 34), rng.choice([1, 2, 2, 2])
-        taps = replace(taps, outputs=outputs, stride=stride, inner=3, outer=3)
+        inner = rng.choice([3, 3, 5])
+        if inner == 5:
+            stride = rng.choice([1, 1, 2])
+        taps = replace(taps, outputs=outputs, stride=stride, inner=inner, outer=3)
     return replace(taps, axis=axis, dilation=dilation)
 
 

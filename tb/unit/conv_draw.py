@@ -166,10 +166,11 @@ class _Draw:
         (count, stride), (outer, step) = names
         between = random.choice([1, 1, 2, 2, 3])
         most = random.choice([33, 33 * between])
+        lines, taps = random.choice([(3, 3), (3, 3), (3, 5), (3, 5), (5, 3), (3, 4), (5, 5)])
         return self.depthwise() | {
             "inner": inner,
-            "kernel_rows": 3,
-            "kernel_columns": 3,
+            "kernel_rows": lines if inner == Axis.X else taps,
+            "kernel_columns": taps if inner == Axis.X else lines,
             "dilation_x": random.choice([1, 1, 1, 2]),
             count: random.randint(4, most) // between + 1,
             stride: between,

@@ -11,6 +11,7 @@ from tpulite.arch.numerics import Rounding, requantize
 __all__ = [
     "ConvModel",
     "delay",
+    "line_taps",
     "odd_rows",
     "outputs",
     "pairs",
@@ -47,11 +48,19 @@ def delay(command: Command, n: int) -> int:
         return 0
     across = command["inner"] == Axis.X
     count, stride = ("columns", "stride_x") if across else ("rows", "stride_y")
-    interleaved = (command[count] - 1) * command[stride] + 3
-    three = command["kernel_rows"] == command["kernel_columns"] == 3
+    between = (command[count] - 1) * command[stride]
     if pairs(command, n):
-        interleaved = command["columns"] + 1
-    return interleaved - 3 if three and n // 2 < interleaved <= 34 else 0
+        between = command["columns"] - 2
+    return between if line_taps(command) and n // 2 - 2 <= between <= 31 else 0
+
+
+def line_taps(command: Command) -> int:
+    """Return the taps of a line of a kernel for which there are delay lines; 0 of any other."""
+    across = command["inner"] == Axis.X
+    lines, taps = command["kernel_rows"], command["kernel_columns"]
+    if not across:
+        lines, taps = taps, lines
+    return taps if lines == 3 and taps in (3, 5) else 0
 
 
 def pairs(command: Command, n: int) -> bool:
@@ -77,7 +86,7 @@ def tap_places(command: Command, n: int) -> dict[tuple[int, int], int]:
         length = (command["columns"] - 1) * command["stride_x"] + columns
     else:
         length = (command["rows"] - 1) * command["stride_y"] + rows
-    pitch = 3 if delay(command, n) else length
+    pitch = line_taps(command) if delay(command, n) else length
     order = (0, 2, 1) if pairs(command, n) else range(max(rows, columns))
     return {
         (ky, kx): pitch * outer + order[inner]

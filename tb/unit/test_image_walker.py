@@ -6,7 +6,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 from conv_draw import KINDS, ONES, any_image, draw_conv, stretched
-from conv_model import delay, odd_rows, outputs, pairs, stream, taps
+from conv_model import delay, line_taps, odd_rows, outputs, pairs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
@@ -70,6 +70,7 @@ def _slots(command: Command, index: int, n: int) -> list[dict[str, int]]:
             }
             if n >= 16:
                 slot["delay"], slot["pair"], slot["odd_read"] = late, odd is not None, False
+                slot["wide"] = late > 0 and line_taps(command) == 5
             if odd and (odd_row := next(odd)) is not None:
                 slot["odd_read"], slot["odd_row"] = True, odd_row
             if row is not None:

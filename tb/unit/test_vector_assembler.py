@@ -31,6 +31,7 @@ def _slot(n: int) -> dict[str, int]:
         "shift": random.randrange(n),
         "pad": random.randrange(-128, 128),
         "delay": random.choice(DELAY) if n >= 16 else 0,
+        "wide": random.randrange(2) if n >= 16 else 0,
         "pair": random.randrange(2) if n >= 16 else 0,
         "odd_read": random.randrange(2) if n >= 16 else 0,
     }
@@ -84,6 +85,7 @@ async def assembles_vectors(dut, bubble: float) -> None:
             coming, vector, _ = due[0]
             early = unpack(early_layout(config), int(dut.early.value))
             assert early["delay"] == coming["delay"]
+            assert early["wide"] == coming["wide"]
             assert coming["dense"] or vector is None or early["activation"] == vector[0]
         if wanted is None:
             continue
@@ -93,6 +95,7 @@ async def assembles_vectors(dut, bubble: float) -> None:
             start = layout["delay"].offset  # of activations, nothing may be known yet
             above = int(payload[len(payload) - 1 : start])
             assert above % len(DELAY) == slot["delay"]
+            assert above >> (layout["wide"].offset - start) & 1 == slot["wide"]
             assert above >> (layout["pair"].offset - start) & 1 == slot["pair"]
             assert (above >> (layout["odd"].offset - start)).to_bytes(n, "little") == odd
         assert payload[layout["depthwise"].offset] == slot["depthwise"]

@@ -10,7 +10,7 @@ import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
 from command_index import index_of
 from conv_draw import KINDS, ONES, any_image, draw_conv, stretched
-from conv_model import ConvModel, delay, odd_rows, outputs, pairs, stream, taps
+from conv_model import ConvModel, delay, line_taps, odd_rows, outputs, pairs, stream, taps
 from conv_shares import vector_share
 
 from tpulite.arch.config import Config
@@ -210,6 +210,8 @@ class _Bench:
         assert got["depthwise"] == slot.command["depthwise"]
         if self.config.has_delay_lines and slot.command["depthwise"]:
             assert got["pair"] == (slot.odd is not None)
+            late = delay(slot.command, self.config.array_size) > 0
+            assert got["wide"] == (late and line_taps(slot.command) == 5)
         if slot.odd is not None:
             assert got["odd"].to_bytes(self.config.row_bytes, "little") == slot.odd.tobytes()
 
@@ -221,7 +223,9 @@ class _Bench:
         early = int(self.dut.early.value)
         assert early & 0xFF == int(slot.vector[0]) & 0xFF
         if self.config.has_delay_lines:
-            assert early >> 8 == delay(slot.command, self.config.array_size)
+            due = delay(slot.command, self.config.array_size)
+            wide = due > 0 and line_taps(slot.command) == 5
+            assert early >> 8 == due | wide << 5
 
 
 def _config(dut) -> Config:

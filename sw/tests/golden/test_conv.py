@@ -147,6 +147,40 @@ def test_depthwise_layers_with_delay_lines(interleaved, stride, inner):
     assert datapath.stray_weights(command, access).tolist() == [1024 + 9]
 
 
+@pytest.mark.parametrize("inner", Axis)
+@pytest.mark.parametrize(("count", "stride"), [(7, 1), (4, 2), (32, 1), (16, 2)])
+def test_lines_of_five_taps_go_through_delay_lines(count, stride, inner):
+    """The fifteen taps are rows 0 to 14 of the tile: the fewest, and the most, positions."""
+    size, config, outer = 16, Config(ub_rows=4096), 3
+    interleaved = (count - 1) * stride + 5
+    datapath = filled(config, 0)
+    taps = np.random.default_rng(2).integers(-128, 128, (3, 5, size))  # [outer, inner, channel]
+    tile = np.full((size, size), 7)
+    tile[:15] = taps.reshape(15, size)
+    datapath.buffer[1024 : 1024 + size] = tile.astype(np.int8).view(np.uint8)
+    (rows, columns), (height, width) = (outer, count), (outer + 2, interleaved)
+    kernel, steps = (3, 5), (1, stride)
+    if inner == Axis.Y:
+        rows, columns, height, width = columns, rows, width, height
+        kernel, steps = kernel[::-1], steps[::-1]
+    command = conv(
+        depthwise=1, inner=inner, rows=rows, columns=columns, stride_y=steps[0],
+        stride_x=steps[1], kernel_rows=kernel[0], kernel_columns=kernel[1], act_pitch=width,
+        height=height, width=width, weight_row=1024, weight_zero_point=7,
+    )  # fmt: skip
+    access = footprint(command, config, WINDOWS)
+    assert datapath.stray_weights(command, access).size == 0
+    datapath.conv(command, access)
+    image = datapath.buffer[: height * width].view(np.int8).reshape(height, width, size)
+    image = (image if inner == Axis.X else image.transpose(1, 0, 2)).astype(np.int64)
+    for o, i in product(range(outer), range(count)):
+        window = image[o : o + 3, i * stride : i * stride + 5]
+        sums = (window * (taps - 7)).sum(axis=(0, 1))
+        assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
+    datapath.buffer[1024 + 15] = 1
+    assert datapath.stray_weights(command, access).tolist() == [1024 + 15]
+
+
 def test_a_large_convolution_costs_little():
     """32 x 32 x 16 to 16 channels, 3 x 3."""
     config = Config()

@@ -83,9 +83,12 @@ class Reference:
         vy = (c["rows"] - 1) * c["stride_y"] + c["kernel_rows"]
         interleaved, outer = (vx, vy) if x_inner else (vy, vx)
         taps, places = {}, []
-        # With delay lines the rows of the tile are 3 apart, wherever the vectors are.
-        lines = self.size >= 16 and c["kernel_rows"] == c["kernel_columns"] == 3
-        pitch = 3 if lines and self.size // 2 < interleaved < 35 else interleaved
+        # With delay lines the rows of the tile are 3 or 5 apart, wherever the vectors are.
+        inner = c["kernel_columns"] if x_inner else c["kernel_rows"]
+        lines = (c["kernel_rows"] if x_inner else c["kernel_columns"]) == 3
+        lines = lines and self.size >= 16 and inner in (3, 5)
+        late = lines and self.size // 2 - 2 <= interleaved - inner <= 31
+        pitch = inner if late else interleaved
         for ky in range(c["kernel_rows"]):
             for kx in range(c["kernel_columns"]):
                 o, i = (ky, kx) if x_inner else (kx, ky)
@@ -136,7 +139,7 @@ def draw(rng: random.Random, size: int, mode: str) -> Command:
         "act_row": rng.randint(0, 9), "blocks": blocks, "rows": rows, "columns": columns,
         "stride_y": rng.randint(1, 3), "stride_x": rng.randint(1, 3),
         "dilation_y": rng.randint(1, 3), "dilation_x": rng.randint(1, 3),
-        "kernel_rows": rng.randint(1, 4), "kernel_columns": rng.randint(1, 4),
+        "kernel_rows": rng.randint(1, 5), "kernel_columns": rng.randint(1, 5),
         "pad_top": rng.choice([0, 0, rng.randint(1, 4)]),
         "pad_left": rng.choice([0, 0, rng.randint(1, 4)]),
         "pad": rng.randint(-128, 127), "weight_zero_point": rng.choice([0, rng.randint(-128, 127)]),
