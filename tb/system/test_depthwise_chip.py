@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Opcode
+from tpulite.arch.isa import Axis, Opcode
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
 from tpulite.program import Program
@@ -68,6 +68,33 @@ def test_every_second_tap_of_5x5_goes_through_the_delay_lines(padding):
         for x in streams(program)
     }
     assert found == {(2, 1, 3, 3)}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "stride", "passes"),
+    [
+        ((5, 5), (14, 13), (1, 1), {(3, 5)}),  # the second pass repeats a line
+        ((5, 5), (7, 7), (1, 1), {(3, 5), (2, 5)}),  # there is a row for each of ten taps
+        ((5, 5), (11, 11), (2, 2), {(3, 5)}),
+        ((7, 7), (12, 14), (1, 1), {(3, 5), (1, 5), (3, 3), (1, 3)}),
+        ((3, 5), (32, 9), (1, 1), {(3, 5)}),
+    ],
+)
+def test_lines_of_five_taps_go_through_the_delay_lines(kernel, size, stride, passes):
+    """Passes accumulate, which follow each other without a gap; taps are lines by taps of one."""
+    rng, channels = np.random.default_rng(6), 36
+    padding = (kernel[0] // 2, kernel[1] // 2) * 2
+    layer = Depthwise(
+        **common(rng, channels),
+        weight=rng.integers(-128, 128, (*kernel, channels)).astype(np.int8),
+        stride=stride,
+        padding=padding,
+    )
+    found = set()
+    for x in streams(check(layer, size, channels, DEFAULT)):
+        taps = x["kernel_rows"], x["kernel_columns"]
+        found.add(taps if x["inner"] == Axis.X else taps[::-1])
+    assert found == passes
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_roundings_have_one_order():
 
 def test_what_machines_once_lacked_leaves_the_hash():
     without = Config(softmax=False, delay_lines=False)
-    lacked = {"axi_slices", "ram_registers", "softmax", "delay_lines", "vector_pairs"}
+    lacked = {"axi_slices", "ram_registers", "softmax", "delay_lines", "vector_pairs", "wide_lines"}
     assert not lacked & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
     assert Config.from_dict(without.as_dict()) == without
@@ -101,15 +101,19 @@ def test_survives_json():
 
 
 def test_reads_what_files_of_the_first_release_say():
-    """Of how a chip is written, which files need not know any more, and of pairs of vectors."""
+    """Of how a chip is written, which files need not know any more, and of what delay lines had."""
     old = {
         "array_size": 16, "ub_rows": 4096, "ub_banks": 4, "acc_rows": 1024, "queue_depth": 1,
         "burst_beats": 16, "dma_bursts": 8, "requant_lanes": 2, "vector_lanes": 16,
         "roundings": ["tflite"], "multipliers": "mixed", "memories": "block",
-        "clock_gates": True, "softmax": True, "delay_lines": True, "vector_pairs": True,
+        "clock_gates": True, "softmax": True, "delay_lines": False,
     }  # fmt: skip
     machine = {"ub_rows": 4096, "ub_banks": 4, "queue_depth": 1, "requant_lanes": 2}
-    assert Config.from_dict(old) == Config(roundings=("tflite",), **machine)
+    plain = Config(roundings=("tflite",), delay_lines=False, **machine)
+    assert Config.from_dict(old) == plain
+    old |= {"delay_lines": True, "vector_pairs": True}
+    with pytest.raises(ValueError, match=r"without kernels of 3x5.*: tpulite compile NETWORK$"):
+        Config.from_dict(old)
     del old["vector_pairs"]
     with pytest.raises(ValueError, match=r"without pairs of vectors.*: tpulite compile NETWORK$"):
         Config.from_dict(old)
@@ -120,16 +124,22 @@ def test_reads_what_files_of_the_first_release_say():
     [
         ("4x4", 0xBAF4176E),
         ("8x8", 0x54F7ED03),
-        ("16x16", 0x763C11DD),
-        ("32x32", 0x1E339D66),
         ("ecp5-25", 0xC33B176D),
         ("ecp5-45", 0x59FB2961),
         ("ecp5-85", 0x02B73E79),
     ],
 )
 def test_hashes_are_those_of_the_first_release(name, shown):
-    """Chips of 0.1.0 run programs of today, and the other way round."""
+    """Chips of 0.1.0 without delay lines run programs of today, and the other way round."""
+    assert not CONFIGS[name].has_delay_lines
     assert CONFIGS[name].hash == shown
+
+
+@pytest.mark.parametrize(("name", "once"), [("16x16", 0x763C11DD), ("32x32", 0x1E339D66)])
+def test_lines_of_five_taps_change_the_hash(name, once):
+    """A program of a machine without them may hold tiles that lie elsewhere with them."""
+    assert CONFIGS[name].has_delay_lines
+    assert CONFIGS[name].hash != once
 
 
 def test_every_field_changes_the_hash():
