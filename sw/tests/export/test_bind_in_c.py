@@ -119,6 +119,7 @@ def drawn():
             programs[name] = compile_range(graph, shapes, config).plain, case
     programs["depthwise_paired"] = paired_depthwise(rng)
     programs["depthwise_phases"] = depthwise_in_phases(rng)
+    programs["depthwise_wide"] = wide_depthwise(rng)
     return programs
 
 
@@ -136,6 +137,21 @@ def depthwise_in_phases(rng):
     case = Case(layer, 20, 20, (6, 7))
     shapes = ShapeRange((1, 2), (6, 40), (7, 44))
     return compile_range(case.graph(40, 44), shapes, Config(ub_rows=2048)).plain, case
+
+
+def wide_depthwise(rng):
+    """Return a program of passes of three lines of five taps, which share a line, and its layer."""
+    layer = Depthwise(
+        name="layer",
+        inputs=("x",),
+        output="y",
+        weight=int8(rng, 5, 5, 20),
+        requantization=requantization(rng, 20, 100),
+        padding=(2, 2, 2, 2),
+    )
+    case = Case(layer, 20, 20, (3, 3))
+    shapes = ShapeRange((1, 2), (3, 30), (3, 40))
+    return compile_range(case.graph(30, 40), shapes, Config(ub_rows=2048)).plain, case
 
 
 def paired_depthwise(rng):

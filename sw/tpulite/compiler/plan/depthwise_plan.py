@@ -87,6 +87,13 @@ class Way(NamedTuple):
         whole = (range(LINE),)
         return self.kernel != (whole, whole) and self.kernel[0][0].step == 1
 
+    @property
+    def has_one_tile(self) -> bool:
+        """Whether its passes have the same weight tiles for all outputs."""
+        return len(self.outputs) == 1 or all(
+            len(part) != LINES - 1 for parts in self.kernel for part in parts
+        )
+
     def plain_outputs(self, stride: int, inner: Axis, config: Config) -> int:
         """Return the most outputs along the inner axis of its first pass, without delay lines."""
         i, o = (1, 0) if inner == Axis.X else (0, 1)
@@ -187,7 +194,9 @@ def large_depthwise_plan(
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     plans = []
     delayed = delayed_ways(kernel, inner, stride, 1, longest, config)
-    if outputs is None:  # few outputs would take longer than without delay lines
+    # Of one way there are tiles for few outputs and for many: both must serve all of them.
+    delayed = tuple(way for way in delayed if way.has_one_tile)
+    if outputs is None and inner == Axis.Y:  # a plain stream is left for few outputs along x
         delayed = tuple(way for way in delayed if not way.is_wide)
     for way in (*_ways(kernel, stride, inner, config, longest), *delayed):
         most, step = min(way.outputs[-1], config.acc_rows), stride[o] // way.kernel[o][0].step
