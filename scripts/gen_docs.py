@@ -304,9 +304,9 @@ def isa_page() -> str:
         "",
         "All parameters that hardware and software must agree on; `CONFIG_HASH` identifies them.",
         "The hash leaves out fields that are `False`, and has fields that machines once had:",
-        "`multipliers`, `dsp`, and with delay lines `vector_pairs` and `wide_lines`, `True`. How a chip",
-        "is written (`tpulite.arch.build`) does not count; `ecp5-25`, `ecp5-45` and `ecp5-85` show the",
-        "hashes that they had when it did.",
+        "`multipliers`, `dsp`, and with delay lines `vector_pairs` and `wide_lines`, `True`. How a",
+        "chip is written (`tpulite.arch.build`) does not count; `ecp5-25`, `ecp5-45` and `ecp5-85`",
+        "show the hashes that they had when it did.",
         "",
         *table(
             "field|default|meaning",
