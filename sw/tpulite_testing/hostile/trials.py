@@ -21,8 +21,8 @@ from tpulite_testing.hostile.mutants import mutant
 __all__ = ["Guard", "Trial", "guarded", "trials", "try_mutant"]
 
 _SIGXCPU = -24
-_LISTED = 1
-"""Exit code of inspect for a network that the machine does not run as a whole."""
+_UNUSED, _SAYING = 1, ("inspect", "compile")
+"""Exit code of these commands for a network of which nothing runs on the machine."""
 
 _TELLING = ("chat", "search")
 _PRINTED = ("Warning", "Traceback", "panicked", "rror")
@@ -79,7 +79,7 @@ class Guard:
         self.asks.write(json.dumps({"words": words, "folder": str(self.folder)}) + "\n")
         self.asks.flush()
         outcome = json.loads(self.answers.readline())
-        done = outcome["code"] in (0, _LISTED) if words[0] == "inspect" else not outcome["code"]
+        done = outcome["code"] in (0, _UNUSED if words[0] in _SAYING else 0)
         return done, _problem(outcome, done, told=words[0] in _TELLING)
 
 
