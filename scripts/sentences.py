@@ -69,7 +69,7 @@ def read_pairs(path: Path) -> list[str]:
 
 
 def float_vectors(path: Path, sentences: Sentences, texts: list[str]) -> Iterator[np.ndarray]:
-    """Yield the vectors of a network of floats, as ONNX Runtime computes them.
+    """Yield the vectors of the float network, as ONNX Runtime computes them.
 
     Raises
     ------

@@ -8,10 +8,13 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
 from tpulite.near import changes_of, no_such
 
-__all__ = ["MEMORIES", "bandwidth", "memory_name", "named_memory"]
+__all__ = ["MEMORIES", "REFERENCE", "bandwidth", "memory_name", "named_memory"]
+
+REFERENCE = "reference"
+"""Name of the memory that all figures of the project refer to."""
 
 MEMORIES: Mapping[str, MemoryTiming] = {
-    "reference": REFERENCE_MEMORY,
+    REFERENCE: REFERENCE_MEMORY,
     # 16-bit SDRAM at the machine's clock, as on a ULX3S: 2 bytes a cycle; a row is closed and
     # opened for each burst (tRP, tRCD and CAS latency of 2 cycles each).
     "sdram16": MemoryTiming(20, 8, beat_cycles=8, burst_cycles=6, shared=True),
@@ -27,7 +30,7 @@ MEMORIES: Mapping[str, MemoryTiming] = {
     # 128 bits of SRAM on the same die.
     "sram": MemoryTiming(4, 2, beat_cycles=1, shared=True),
 }
-"""Memories, in cycles of the machine: the first is what all figures of the project refer to."""
+"""Memories, in cycles of the machine."""
 
 
 @cache
@@ -67,7 +70,7 @@ def memory_name(memory: MemoryTiming) -> str:
         for field in _FIELDS
         if getattr(memory, field) != getattr(REFERENCE_MEMORY, field)
     ]
-    return ",".join(["reference", *changes])
+    return ",".join([REFERENCE, *changes])
 
 
 def bandwidth(memory: MemoryTiming, beats: int) -> float:

@@ -117,57 +117,34 @@ def drawn():
         graph = case.graph(shapes.height[1], shapes.width[1])
         with suppress(ValueError):  # the buffer is too small
             programs[name] = compile_range(graph, shapes, config).plain, case
-    programs["depthwise_paired"] = paired_depthwise(rng)
-    programs["depthwise_phases"] = depthwise_in_phases(rng)
-    programs["depthwise_wide"] = wide_depthwise(rng)
+    # A buffer that holds two tiles; every second tap of a kernel; three lines of five taps, in
+    # passes that share a line.
+    programs["depthwise_paired"] = ranged_depthwise(
+        rng, (3, 2), ShapeRange((1, 1), (40, 60), (36, 44)),
+        ub_rows=512, stride=(3, 2), padding=(0, 2, 1, 1),
+    )  # fmt: skip
+    programs["depthwise_phases"] = ranged_depthwise(
+        rng, (6, 6), ShapeRange((1, 2), (6, 40), (7, 44)), stride=(2, 2), padding=(2, 1, 3, 0)
+    )
+    programs["depthwise_wide"] = ranged_depthwise(
+        rng, (5, 5), ShapeRange((1, 2), (3, 30), (3, 40)), padding=(2, 2, 2, 2)
+    )
     return programs
 
 
-def depthwise_in_phases(rng):
-    """Return a program whose CONVs multiply every second tap of a kernel, and its layer."""
+def ranged_depthwise(rng, kernel, shapes, *, ub_rows=2048, **geometry):
+    """Return a program for a range of shapes of a depthwise layer, and the layer."""
     layer = Depthwise(
         name="layer",
         inputs=("x",),
         output="y",
-        weight=int8(rng, 6, 6, 20),
+        weight=int8(rng, *kernel, 20),
         requantization=requantization(rng, 20, 100),
-        stride=(2, 2),
-        padding=(2, 1, 3, 0),
+        **geometry,
     )
-    case = Case(layer, 20, 20, (6, 7))
-    shapes = ShapeRange((1, 2), (6, 40), (7, 44))
-    return compile_range(case.graph(40, 44), shapes, Config(ub_rows=2048)).plain, case
-
-
-def wide_depthwise(rng):
-    """Return a program of passes of three lines of five taps, which share a line, and its layer."""
-    layer = Depthwise(
-        name="layer",
-        inputs=("x",),
-        output="y",
-        weight=int8(rng, 5, 5, 20),
-        requantization=requantization(rng, 20, 100),
-        padding=(2, 2, 2, 2),
-    )
-    case = Case(layer, 20, 20, (3, 3))
-    shapes = ShapeRange((1, 2), (3, 30), (3, 40))
-    return compile_range(case.graph(30, 40), shapes, Config(ub_rows=2048)).plain, case
-
-
-def paired_depthwise(rng):
-    """Return a program for shapes of which the buffer holds two tiles, and its layer."""
-    layer = Depthwise(
-        name="layer",
-        inputs=("x",),
-        output="y",
-        weight=int8(rng, 3, 2, 20),
-        requantization=requantization(rng, 20, 100),
-        stride=(3, 2),
-        padding=(0, 2, 1, 1),
-    )
-    case = Case(layer, 20, 20, (40, 36))
-    shapes = ShapeRange((1, 1), (40, 60), (36, 44))
-    return compile_range(case.graph(60, 44), shapes, Config(ub_rows=512)).plain, case
+    case = Case(layer, 20, 20, (shapes.height[0], shapes.width[0]))
+    graph = case.graph(shapes.height[1], shapes.width[1])
+    return compile_range(graph, shapes, Config(ub_rows=ub_rows)).plain, case
 
 
 @pytest.fixture(scope="module")

@@ -106,6 +106,42 @@ def test_depthwise_layers(kernel, stride, outer, inner):
             assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
 
 
+def check_delayed(inner, outputs, stride, order, zero_point):
+    """Compare a CONV of three lines of taps through the delay lines with loops.
+
+    Outputs are counted along the outer and the inner axis; the order is that of a line's taps in
+    the tile, whose other rows hold the zero point.
+    """
+    size, config, taps = 16, Config(ub_rows=4096), len(order)
+    (outer, count), rows_of_taps = outputs, 3 * taps
+    datapath = filled(config, 0)
+    # [outer, inner, channel]
+    weights = np.random.default_rng(taps).integers(-128, 128, (3, taps, size))
+    tile = np.full((size, size), zero_point)
+    tile[:rows_of_taps] = weights[:, order].reshape(rows_of_taps, size)
+    datapath.buffer[1024 : 1024 + size] = tile.astype(np.int8).view(np.uint8)
+    extents = (outer, count), (outer + 2, (count - 1) * stride + taps), (3, taps), (1, stride)
+    if inner == Axis.Y:
+        extents = tuple(pair[::-1] for pair in extents)
+    (rows, columns), (height, width), kernel, steps = extents
+    command = conv(
+        depthwise=1, inner=inner, rows=rows, columns=columns, stride_y=steps[0],
+        stride_x=steps[1], kernel_rows=kernel[0], kernel_columns=kernel[1], act_pitch=width,
+        height=height, width=width, weight_row=1024, weight_zero_point=zero_point,
+    )  # fmt: skip
+    access = footprint(command, config, WINDOWS)
+    assert datapath.stray_weights(command, access).size == 0
+    datapath.conv(command, access)
+    image = datapath.buffer[: height * width].view(np.int8).reshape(height, width, size)
+    image = (image if inner == Axis.X else image.transpose(1, 0, 2)).astype(np.int64)
+    for o, i in product(range(outer), range(count)):
+        window = image[o : o + 3, i * stride : i * stride + taps]
+        sums = (window * (weights - zero_point)).sum(axis=(0, 1))
+        assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
+    datapath.buffer[1024 + rows_of_taps] = 1
+    assert datapath.stray_weights(command, access).tolist() == [1024 + rows_of_taps]
+
+
 @pytest.mark.parametrize("inner", Axis)
 @pytest.mark.parametrize(
     ("interleaved", "stride"), [(9, 1), (9, 2), (17, 2), (33, 2), (67, 2), (34, 1), (33, 3)]
@@ -115,70 +151,18 @@ def test_depthwise_layers_with_delay_lines(interleaved, stride, inner):
 
     In pairs, along x, the last taps of lines come before the middle ones; along y, 67 are too many.
     """
-    size, config = 16, Config(ub_rows=4096)
-    count, outer = (interleaved - 3) // stride + 1, 4
+    count = (interleaved - 3) // stride + 1
     pairs = inner == Axis.X and stride == 2 and count >= 8
     if interleaved > 34 and not pairs:
         return
-    datapath = filled(config, 0)
-    taps = np.random.default_rng(1).integers(-128, 128, (3, 3, size))  # [outer, inner, channel]
-    tile = np.full((size, size), -5)
-    tile[:9] = (taps[:, [0, 2, 1]] if pairs else taps).reshape(9, size)
-    datapath.buffer[1024 : 1024 + size] = tile.astype(np.int8).view(np.uint8)
-    (rows, columns), (height, width) = (outer, count), (6, interleaved)
-    if inner == Axis.Y:
-        rows, columns, height, width = columns, rows, width, height
-    steps = (1, stride) if inner == Axis.X else (stride, 1)
-    command = conv(
-        depthwise=1, inner=inner, rows=rows, columns=columns, stride_y=steps[0],
-        stride_x=steps[1], kernel_rows=3, kernel_columns=3, act_pitch=width, height=height,
-        width=width, weight_row=1024, weight_zero_point=-5,
-    )  # fmt: skip
-    access = footprint(command, config, WINDOWS)
-    assert datapath.stray_weights(command, access).size == 0
-    datapath.conv(command, access)
-    image = datapath.buffer[: height * width].view(np.int8).reshape(height, width, size)
-    image = (image if inner == Axis.X else image.transpose(1, 0, 2)).astype(np.int64)
-    for o, i in product(range(outer), range(count)):
-        window = image[o : o + 3, i * stride : i * stride + 3]
-        sums = (window * (taps + 5)).sum(axis=(0, 1))
-        assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
-    datapath.buffer[1024 + 9] = 1
-    assert datapath.stray_weights(command, access).tolist() == [1024 + 9]
+    check_delayed(inner, (4, count), stride, [0, 2, 1] if pairs else [0, 1, 2], zero_point=-5)
 
 
 @pytest.mark.parametrize("inner", Axis)
 @pytest.mark.parametrize(("count", "stride"), [(7, 1), (4, 2), (32, 1), (16, 2)])
 def test_lines_of_five_taps_go_through_delay_lines(count, stride, inner):
     """The fifteen taps are rows 0 to 14 of the tile: the fewest, and the most, positions."""
-    size, config, outer = 16, Config(ub_rows=4096), 3
-    interleaved = (count - 1) * stride + 5
-    datapath = filled(config, 0)
-    taps = np.random.default_rng(2).integers(-128, 128, (3, 5, size))  # [outer, inner, channel]
-    tile = np.full((size, size), 7)
-    tile[:15] = taps.reshape(15, size)
-    datapath.buffer[1024 : 1024 + size] = tile.astype(np.int8).view(np.uint8)
-    (rows, columns), (height, width) = (outer, count), (outer + 2, interleaved)
-    kernel, steps = (3, 5), (1, stride)
-    if inner == Axis.Y:
-        rows, columns, height, width = columns, rows, width, height
-        kernel, steps = kernel[::-1], steps[::-1]
-    command = conv(
-        depthwise=1, inner=inner, rows=rows, columns=columns, stride_y=steps[0],
-        stride_x=steps[1], kernel_rows=kernel[0], kernel_columns=kernel[1], act_pitch=width,
-        height=height, width=width, weight_row=1024, weight_zero_point=7,
-    )  # fmt: skip
-    access = footprint(command, config, WINDOWS)
-    assert datapath.stray_weights(command, access).size == 0
-    datapath.conv(command, access)
-    image = datapath.buffer[: height * width].view(np.int8).reshape(height, width, size)
-    image = (image if inner == Axis.X else image.transpose(1, 0, 2)).astype(np.int64)
-    for o, i in product(range(outer), range(count)):
-        window = image[o : o + 3, i * stride : i * stride + 5]
-        sums = (window * (taps - 7)).sum(axis=(0, 1))
-        assert np.array_equal(datapath.accumulators[o * count + i], sums), (o, i)
-    datapath.buffer[1024 + 15] = 1
-    assert datapath.stray_weights(command, access).tolist() == [1024 + 15]
+    check_delayed(inner, (3, count), stride, [0, 1, 2, 3, 4], zero_point=7)
 
 
 def test_a_large_convolution_costs_little():

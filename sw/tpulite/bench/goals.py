@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tpulite.bench.record import Record
+from tpulite.memories import REFERENCE
 
 __all__ = ["COMPILE_BYTES", "COMPILE_SECONDS", "GOALS", "Standing", "standing"]
 
@@ -52,7 +53,7 @@ COMPILE_SECONDS = {"resnet8": 0.05, "mobilenet_v2_1.0_224": 0.85, "resnet50_224"
 COMPILE_BYTES = 300_000_000
 """Memory that compiling may take."""
 
-_ARRAY_SIZE, _MEMORY = 16, "reference"
+_ARRAY_SIZE = 16
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def standing(record: Record) -> Standing | None:
     Targets are for machines with 256 multipliers and the reference memory.
     """
     goal = GOALS.get(record.workload)
-    alike = record.array_size == _ARRAY_SIZE and record.memory == _MEMORY
+    alike = record.array_size == _ARRAY_SIZE and record.memory == REFERENCE
     if goal is None or record.cycles is None or not alike:
         return None
     cycles = record.cycles_per_batch or record.cycles

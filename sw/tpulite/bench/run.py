@@ -7,15 +7,12 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.bench.record import Record
 from tpulite.bench.workload import Outcome, Run
 from tpulite.bench.workloads import parse_workload
-from tpulite.memories import MEMORIES, named_memory
+from tpulite.memories import REFERENCE, memory_name, named_memory
 from tpulite.report.bounds import dram_cycles
 from tpulite.report.peers import peers_of
 from tpulite.runtime.device import Device
 
 __all__ = ["dram_bytes", "run_workloads"]
-
-_REFERENCE = "reference"
-"""The memory that targets, and the figures of other machines, refer to."""
 
 
 def run_workloads(
@@ -24,7 +21,7 @@ def run_workloads(
     *,
     device_name: str,
     resident: bool = False,
-    memory: str = _REFERENCE,
+    memory: str = REFERENCE,
 ) -> Iterator[Record]:
     """Run workloads one after the other.
 
@@ -52,7 +49,7 @@ def run_workloads(
     ValueError
         If a name is unknown; nothing has run then.
     """
-    suffix = "_warm" if resident else ""
+    suffix, memory = "_warm" if resident else "", memory_name(named_memory(memory))
     runs = {name + suffix: parse_workload(name, resident=resident, memory=memory) for name in names}
     return (_record(name, run, device, device_name, memory) for name, run in runs.items())
 
@@ -74,7 +71,6 @@ def _record(name: str, run: Run, device: Device, device_name: str, memory: str) 
     peak = device.config.array_size**2
     limit, dram = -(-macs // peak), sum(map(dram_cycles, outcome.programs))
     read, written = dram_bytes(outcome)
-    alike = named_memory(memory) == MEMORIES[_REFERENCE]
     return Record(
         workload=name,
         macs=macs,
@@ -93,5 +89,5 @@ def _record(name: str, run: Run, device: Device, device_name: str, memory: str) 
         dram_read_bytes=read,
         dram_written_bytes=written,
         counters=dict(outcome.counters),
-        peers=[asdict(peer) for peer in peers_of(name)] if alike else [],
+        peers=[asdict(peer) for peer in peers_of(name)] if memory == REFERENCE else [],
     )

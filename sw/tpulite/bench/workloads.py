@@ -17,6 +17,7 @@ from tpulite.bench.models import (
 )
 from tpulite.bench.workload import MakeWorkload, Outcome, Run
 from tpulite.compiler.options import Options
+from tpulite.memories import REFERENCE
 from tpulite.near import no_such
 from tpulite.runtime.device import Device
 
@@ -71,7 +72,7 @@ EVERY = (*WORKLOADS, *LARGE)
 """Names of the workloads that run by default, those that take minutes included."""
 
 
-def parse_workload(name: str, *, resident: bool = False, memory: str = Options().memory) -> Run:
+def parse_workload(name: str, *, resident: bool = False, memory: str = REFERENCE) -> Run:
     """Return how a workload runs, with constants that stay on chip or as it is, for a DRAM.
 
     Raises
