@@ -66,7 +66,7 @@ def header(name: str, config: Config, build: Build) -> str:
     build : Build
         How it is written.
     """
-    cells = {"ecp5": "CCU2C", "gw5a": "MULT12X12"}.get(build.target, "none")
+    cells = {"ecp5": "CCU2C", "gw5a": "MULT12X12", "xilinx": "DSP48E1"}.get(build.target, "none")
     return "".join(
         f"// {line}\n"
         for line in (

@@ -50,6 +50,9 @@ _VERILATOR = (
     *("-Wno-WIDTH", "-Wno-fatal", "--output-split", "20000"),
     *("-CFLAGS", f"-fPIC -std=c++17 {_DEFINES}", "-LDFLAGS", "-shared"),
 )
+_MULTIPLIERS = {"gw5a": "MULT12X12", "xilinx": "DSP48E1"}
+"""Cells of targets that elements multiply in."""
+
 _MAKE = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 """Verilator has optimized already: -O2 gives the same speed and takes half as long again."""
 
@@ -128,8 +131,9 @@ def macro_model() -> str:
 def models(build: Build) -> str:
     """Return Verilog for simulation of what the chip instantiates: macros, gates, multipliers."""
     gates = _model("tpulite_clock_gate") if build.clock_gates else ""
-    multiplier = _model("MULT12X12") if build.target == "gw5a" else ""
-    return gates + multiplier + (macro_model() if build.memories == "macro" else "")
+    multiplier = _MULTIPLIERS.get(build.target)
+    multipliers = _model(multiplier) if multiplier else ""
+    return gates + multipliers + (macro_model() if build.memories == "macro" else "")
 
 
 def _model(name: str) -> str:

@@ -68,7 +68,8 @@ def test_processing_element(style: str) -> None:
     simulate(element, __file__, name=f"processing_element_{style}")
 
 
-def test_processing_element_of_a_gw5a() -> None:
+@pytest.mark.parametrize("target", ["gw5a", "xilinx"])
+def test_processing_element_of_a_part(target: str) -> None:
     element = ProcessingElement(psum_width=PSUM_WIDTH)
-    build = Build(target="gw5a")
-    simulate(element, __file__, name="processing_element_gw5a", build=build)
+    build = Build(target=target)
+    simulate(element, __file__, name=f"processing_element_{target}", build=build)

@@ -82,9 +82,15 @@ def test_a_gw5a_has_multipliers_of_its_own(text: str) -> None:
     assert not re.search(r"[\w\])] \* [^\d\s]", ours)  # by constants alone
 
 
+def test_an_element_of_a_xilinx_part_is_a_dsp48(text: str) -> None:
+    assert "DSP48E1" not in text
+    ours = chip_verilog(SMALL, Build(target="xilinx"))
+    assert ours.count("DSP48E1 #(") == SMALL.array_size**2
+
+
 def test_the_command_knows_all_builds() -> None:
     """Gates are what our own synthesis maps to."""
-    known = {"multipliers": MULTIPLIERS, "memories": MEMORIES, "target": TARGETS[:3]}
+    known = {"multipliers": MULTIPLIERS, "memories": MEMORIES, "target": TARGETS[:4]}
     options = {option.name: option.to_info_dict()["type"] for option in verilog.params}
     assert {name: options[name]["choices"] for name in known} == known
     assert {field.name for field in fields(Build)} <= options.keys()

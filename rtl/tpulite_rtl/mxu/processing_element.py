@@ -4,6 +4,8 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from tpulite.arch.build import Build
+from tpulite_rtl.lib.dsp48 import held_product_sum
 from tpulite_rtl.lib.multiplier import multiply_add
 
 __all__ = ["ACTIVATION_WIDTH", "WEIGHT_WIDTH", "ProcessingElement"]
@@ -59,6 +61,19 @@ class ProcessingElement(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        if self.style == "dsp" and Build.of(platform).target == "xilinx":
+            total = held_product_sum(
+                m,
+                weight=self.weight,
+                weight_enable=self.weight_enable,
+                swap=self.i_first,
+                operands=(self.i_activation, self.column),
+                second=self.i_depthwise,
+                c=self.i_psum,
+            )
+            m.d.comb += self.o_psum.eq(total)
+            m.d.sync += self._passes_on()
+            return m
         shadow = Signal(signed(WEIGHT_WIDTH), reset_less=True)
         active = Signal(signed(WEIGHT_WIDTH), reset_less=True)
         weight = Signal(signed(WEIGHT_WIDTH))
@@ -70,11 +85,17 @@ class ProcessingElement(wiring.Component):
         psum = multiply_add(m, weight, activation, self.i_psum, style=self.style, platform=platform)
         m.d.sync += [
             active.eq(weight),
-            self.o_activation.eq(self.i_activation),
-            self.o_first.eq(self.i_first),
-            self.o_depthwise.eq(self.i_depthwise),
+            *self._passes_on(),
             self.o_psum.eq(psum),
         ]
         with m.If(self.weight_enable):
             m.d.sync += shadow.eq(self.weight)
         return m
+
+    def _passes_on(self) -> list:
+        """Return what hands the activation and its flags to the right."""
+        return [
+            self.o_activation.eq(self.i_activation),
+            self.o_first.eq(self.i_first),
+            self.o_depthwise.eq(self.i_depthwise),
+        ]

@@ -11,7 +11,10 @@ from tpulite.arch.build import Build
             "multipliers must be one of ('dsp', 'logic', 'mostly_dsp'), not 'mixed'",
         ),
         ({"memories": "x"}, "memories must be one of ('generic', 'block', 'macro'), not 'x'"),
-        ({"target": "x"}, "target must be one of ('generic', 'ecp5', 'gw5a', 'gates'), not 'x'"),
+        (
+            {"target": "x"},
+            "target must be one of ('generic', 'ecp5', 'gw5a', 'xilinx', 'gates'), not 'x'",
+        ),
         ({"clock_gates": 2}, "clock_gates must be 0 or 1, not 2"),
     ],
 )

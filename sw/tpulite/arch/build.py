@@ -6,7 +6,7 @@ __all__ = ["MEMORIES", "MULTIPLIERS", "TARGETS", "Build"]
 
 MULTIPLIERS = ("dsp", "logic", "mostly_dsp")
 MEMORIES = ("generic", "block", "macro")
-TARGETS = ("generic", "ecp5", "gw5a", "gates")
+TARGETS = ("generic", "ecp5", "gw5a", "xilinx", "gates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,9 @@ class Build:
     target : str
         What synthesis maps to: ``ecp5`` uses its carry cells ``CCU2C`` where products are logic,
         ``gw5a`` its multipliers ``MULT12X12`` where they are not, as Yosys infers none,
-        ``gates`` has no multipliers, so that the requantizer and the divider are logic, too.
+        ``xilinx`` a ``DSP48E1`` of a 7-series part for each element that is not logic, with weights
+        and sum in its registers, ``gates`` has no multipliers, so that the requantizer and the
+        divider are logic, too.
     """
 
     multipliers: str = "dsp"

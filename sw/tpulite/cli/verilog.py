@@ -42,11 +42,11 @@ __all__ = ["verilog"]
 @option("--clock-gates", is_flag=True, help="Gate clocks by modules tpulite_clock_gate, yours too.")
 @option(
     "--target",
-    type=Choice(("generic", "ecp5", "gw5a")),
+    type=Choice(("generic", "ecp5", "gw5a", "xilinx")),
     default="generic",
     show_default=True,
     help="ecp5: use Lattice's carry cells where multipliers are logic; gw5a: instantiate Gowin's "
-    "multipliers where they are not.",
+    "multipliers where they are not; xilinx: a DSP48E1 of a 7-series part for each such element.",
 )
 def verilog(config_name: str, output: Path, period: float, **written: str | bool | None) -> None:
     """Write the chip as one file of Verilog, with constraints, a core file and a README beside it.
