@@ -98,10 +98,19 @@ def test_machines_for_a_part_give_the_bits_of_each_library(digits, name, exact):
     np.testing.assert_array_equal(model.run(images).output, expected)
 
 
-def test_floats_at_the_ends_are_the_hosts(tmp_path):
+@pytest.mark.parametrize(
+    ("strict", "machine", "on_the_cpu"),
+    [
+        (False, "16x16", "QUANTIZE, SOFTMAX, DEQUANTIZE"),
+        (True, "16x16", "QUANTIZE, DEQUANTIZE"),
+        (True, "4x4", "QUANTIZE, SOFTMAX, DEQUANTIZE"),
+        (True, "8x8,softmax=1", "QUANTIZE, DEQUANTIZE"),
+    ],
+)
+def test_floats_at_the_ends_are_the_hosts(tmp_path, strict, machine, on_the_cpu):
     path = tmp_path / "net.tflite"
     path.write_bytes(floats_at_the_ends())
-    model = Model.load(path)
+    model = Model.load(path, strict=strict, config=named_config(machine))
     assert [isinstance(x, MachineSegment) for x in model.segments] == [False, True, False]
     x = random_inputs(model.graph, 4, 2024)
     y = model.run(x).output
@@ -113,7 +122,7 @@ def test_floats_at_the_ends_are_the_hosts(tmp_path):
         np.testing.assert_array_equal(y[i : i + 1], expected)
     assert model.host_macs == 0 and model.macs == 5 * 6 * 4 * 27
     assert model.statement() == (
-        "numerics: litert-ref; on the CPU: QUANTIZE, SOFTMAX, DEQUANTIZE, 0.0% of 3,240 MACs; "
+        f"numerics: litert-ref; on the CPU: {on_the_cpu}, 0.0% of 3,240 MACs; "
         "2 tensors move between CPU and machine"
     )
 

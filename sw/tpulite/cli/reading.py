@@ -259,7 +259,7 @@ _OPTIONS = {
         "--strict",
         group=Topic.MACHINE,
         is_flag=True,
-        help="Fail if operators between machine layers need the CPU.",
+        help="Run all that the machine can on it; fail if operators between need the CPU.",
     ),
     "exact": option(
         "--exact",

@@ -27,6 +27,8 @@ _RESIZES = ("resize_bilinear", "resize_nearest")
 _MOVES = ("reshape", "transpose", "requantize")
 """Operators that the CPU does while it hands a tensor over."""
 
+_PRODUCTS = ("conv", "depthwise", "dense", "transposed_conv", "matmul")
+
 _TINY = 1 << 12
 """MACs that cost no more than to start a program: not worth two crossings."""
 
@@ -40,6 +42,8 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
       another node reads it.
     - A resize that makes a tensor at least four times larger for nobody but the CPU, unless that
       may do only what it must: the small one crosses.
+    - A softmax that no product depends on, unless the CPU may do only what it must: whoever reads
+      the result reads each of its elements anyway.
     - Beside segments that a library runs, what saves crossings and costs little: segments of the
       machine, as long as they have a hundredth of its MACs together, and any of at most 4,096 MACs
       between two of a library's.
@@ -52,7 +56,7 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
     strict : bool
         Whether the CPU may do only what it must.
     """
-    taken = _reordered(placed) | _parted(placed)
+    taken = _reordered(placed) | _parted(placed) | ({} if strict else _last_softmax(placed))
     if placed.graph.source is None:
         return taken
     if not strict:
@@ -92,6 +96,18 @@ def _reordered(placed: Placed) -> dict[str, str]:
             wanted.update(node.inputs)
         elif node.op == "transpose" and placed.placements[node.name].engine == "MXU":
             taken[node.name] = "only CPU operators read its output"
+    return taken
+
+
+def _last_softmax(placed: Placed) -> dict[str, str]:
+    """Return the softmaxes of the machine that no product depends on."""
+    wanted: set[str] = set()  # by a product
+    taken = {}
+    for node in reversed(placed.graph.nodes):
+        if node.op in _PRODUCTS or wanted.intersection(node.outputs):
+            wanted.update(node.inputs)
+        elif node.op == "softmax" and placed.levels[node.name] % 2:
+            taken[node.name] = "it is at the end of the network; --strict runs it on the machine"
     return taken
 
 

@@ -89,7 +89,7 @@ def _place(
         behind_host = made_by_cpu and level > 0
         moves = behind_host and node.op == "reshape"  # runs there, though it has an answer
         if node.name in lacking:
-            placement = NodePlacement("host", lacking[node.name])
+            placement = NodePlacement("host", lacking[node.name], _is_natural(node))
         elif node.name in along:
             placement = NodePlacement("host", along[node.name], follows=True)
         elif (behind_host and node.op == "requantize") or (made_by_cpu and node.op == "transpose"):
@@ -115,9 +115,12 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
         lower_node(node, context)
     except UnsupportedError as error:
         del context.layers[count:]
-        natural = not NATURAL_HOST.isdisjoint((node.op, node.source.lower()))
         reason = f"{node.op} always runs on the CPU" if node.op in _ALWAYS_HOST else str(error)
-        return NodePlacement("host", reason, natural)
+        return NodePlacement("host", reason, _is_natural(node))
     if any(isinstance(layer, _PRODUCTS) for layer in context.layers[count:]):
         return NodePlacement("MXU")
     return NodePlacement("none" if node.op == "reshape" else "VPU")
+
+
+def _is_natural(node: Node) -> bool:
+    return not NATURAL_HOST.isdisjoint((node.op, node.source.lower()))

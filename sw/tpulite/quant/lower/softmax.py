@@ -14,19 +14,15 @@ from tpulite.quant.tensors import UnsupportedError
 
 __all__ = ["lacking_softmax", "lower_softmax"]
 
-_PRODUCTS = ("conv", "depthwise", "dense", "transposed_conv", "matmul")
-
 
 def lower_softmax(node: Node, context: GraphContext) -> None:
-    """Lower a softmax in the middle of a network.
+    """Lower a softmax over channels.
 
     Raises
     ------
     UnsupportedError
-        If no product of the network depends on it, or its bits are not those of integers.
+        If its bits are not those of integers.
     """
-    if _is_last(node, context.graph):
-        raise UnsupportedError("softmax at the end of a network runs on the CPU")
     if context.exactness not in FIXED_POINT:
         raise UnsupportedError(f"softmax of {context.exactness} sums in floats")
     x, y = (context.tensor(name) for name in (node.inputs[0], node.outputs[0]))
@@ -48,16 +44,5 @@ def lacking_softmax(graph: Graph, config: Config) -> Mapping[str, str]:
     """Return the nodes that a machine lacks the operations for, and why."""
     if config.has_softmax:
         return {}
-    nodes = (node for node in graph.nodes if node.op == "softmax" and not _is_last(node, graph))
+    nodes = (node for node in graph.nodes if node.op == "softmax")
     return {node.name: "this configuration has no softmax" for node in nodes}
-
-
-def _is_last(node: Node, graph: Graph) -> bool:
-    """Whether no product of a network depends on a node."""
-    names = set(node.outputs)
-    for other in graph.nodes:
-        if names.intersection(other.inputs):
-            if other.op in _PRODUCTS:
-                return False
-            names.update(other.outputs)
-    return True
