@@ -13,6 +13,7 @@ from tpulite.runtime.model_compare import Comparing, compare_device, compare_mod
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.oracles import open_oracle
 from tpulite_tb.machines import INT16
+from tpulite_testing.graphs.int16_operators import OPERATORS
 from tpulite_testing.graphs.wide import convolutions_of_int16, products_of_int16
 
 CYCLES = 0.02
@@ -60,3 +61,16 @@ def test_convolutions_are_those_of_the_library(tmp_path, seed: int):
     data = convolutions_of_int16(seed, (height, width), channels, most=4, ends=ends)
     path.write_bytes(data)
     _equals_the_library(path, "litert-ref" if seed % 2 else "tflm", seed)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_those_of_the_library(tmp_path, name: str):
+    path, kernels = tmp_path / "wide.tflite", "tflm" if "dense" in name else "litert-ref"
+    path.write_bytes(OPERATORS[name](5))
+    graph = load_graph(path)
+    model = Model.load(path, config=INT16, exact=kernels).compile()
+    assert not model.plan.hosts
+    inputs = [random_inputs(graph, 1, 0)]
+    how = Comparing(device="rtl")
+    compared = compare_model(model, open_oracle(kernels, path, graph), inputs, how)
+    assert compared.same and compared.elements, str(compared)

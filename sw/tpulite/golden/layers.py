@@ -112,6 +112,8 @@ def _depthwise(layer: Depthwise, x: Array) -> Array:
 
 
 def _transposed_conv(layer: TransposedConv, x: Array) -> Array:
+    if layer.int16:
+        x = join_int16(x).reshape(len(x), -1, x.shape[2])
     sums = scatter(
         x.astype(np.int64) - layer.input_zero_point,
         layer.weight.astype(np.int64) - layer.weight_zero_point,
@@ -119,6 +121,8 @@ def _transposed_conv(layer: TransposedConv, x: Array) -> Array:
         padding=layer.padding,
         size=layer.size,
     )
+    if layer.int16:
+        return split_int16(ops.requantize_int16(sums, layer.requantization))
     return ops.requantize_sums(sums, layer.requantization)
 
 

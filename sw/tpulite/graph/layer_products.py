@@ -139,6 +139,9 @@ class TransposedConv(Layer):
         Rows and columns of the windows of the first pixels (top, left) that are not there.
     size : tuple of int
         Height and width of the output.
+    int16 : bool
+        Whether input and output are int16: columns are pairs, as those of :class:`Conv`. All
+        parameters count vectors.
     """
 
     weight: np.ndarray
@@ -148,6 +151,7 @@ class TransposedConv(Layer):
     size: tuple[int, int]
     input_zero_point: int = 0
     weight_zero_point: int = 0
+    int16: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,6 +159,10 @@ class TransposedConv(Layer):
         check_pair(self.title, "stride", self.stride)
         check_pair(self.title, "size", self.size)
         check_padding(self.title, (*self.padding, 0, 0))
+        if (self.requantization.bits == 16) != self.int16:
+            raise ValueError(f"{self.title} must requantize to 16 bits if it is of int16")
+        if self.int16 and (self.input_zero_point or self.weight_zero_point):
+            raise ValueError(f"{self.title} is of int16: it must have zero points of 0")
 
     def _infer(self, *activations: Activation) -> Activation:
         (x,) = activations
@@ -162,7 +170,8 @@ class TransposedConv(Layer):
             raise ValueError(
                 f"{self.title} has weights of {self.weight.shape[2]} channels, not {x.shape[2]}"
             )
-        return Activation((*self.size, self.weight.shape[3]))
+        height, width = self.size
+        return Activation((height, width * (1 + self.int16), self.weight.shape[3]))
 
 
 def _check_kernel(layer: Conv | Depthwise, rank: int) -> None:

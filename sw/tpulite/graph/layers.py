@@ -126,4 +126,4 @@ class LayerGraph:
 
 def has_int16(layers: LayerGraph) -> bool:
     """Return whether a layer of a network is of int16."""
-    return any(isinstance(layer, Conv) and layer.int16 for layer in layers.layers)
+    return any(isinstance(layer, Conv | TransposedConv) and layer.int16 for layer in layers.layers)

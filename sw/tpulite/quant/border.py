@@ -117,10 +117,9 @@ def _parted(placed: Placed) -> dict[str, str]:
     for level, context in placed.contexts.items():
         elsewhere = {x for node in graph.nodes if levels[node.name] != level for x in node.inputs}
         for layer in context.layers:
-            if isinstance(layer, Reshape) and layer.output in elsewhere:
-                ends = (context.activations[x].shape for x in (layer.inputs[0], layer.output))
-                if not context.keeps_vectors(*ends):
-                    taken[layer.name] = "it splits the channels of a vector"
+            parted = layer.output in context.parted and isinstance(layer, Reshape)
+            if parted and layer.output in elsewhere:
+                taken[layer.name] = "it splits the channels of a vector"
     return taken
 
 

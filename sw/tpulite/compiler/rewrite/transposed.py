@@ -16,9 +16,11 @@ from tpulite.compiler.rewrite.outputs import join_outputs_of
 from tpulite.compiler.rewrite.windows import Window, joined_outputs
 from tpulite.graph.layers import (
     Activation,
+    Conv,
     DepthToSpace,
     Layer,
     LayerGraph,
+    Pick,
     TransposedConv,
 )
 
@@ -40,7 +42,10 @@ def split_transposed(layers: LayerGraph, config: Config, *, joined: bool = True)
 
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> Sequence[Layer]:
         if isinstance(layer, TransposedConv):
-            phases = _by_phases(layer, images[layer.inputs[0]].shape, config)
+            shape = images[layer.inputs[0]].shape
+            if layer.int16:
+                return _pairs_by_phases(layer, shape, config)
+            phases = _by_phases(layer, shape, config)
             return join_outputs_of(layer, phases, layers, config) if joined else phases
         return [layer]
 
@@ -101,6 +106,49 @@ def _by_phases(layer: TransposedConv, shape: tuple[int, int, int], config: Confi
         crop=(crop[0], crop[1]),
     )
     return [*convs, joined]
+
+
+def _pairs_by_phases(
+    layer: TransposedConv, shape: tuple[int, int, int], config: Config
+) -> list[Layer]:
+    """Return convolutions of pairs, and what joins them: byte by byte if columns have phases."""
+    height, width, channels = shape
+    *convs, joined = _by_phases(layer, (height, width // 2, channels), config)
+    assert isinstance(joined, DepthToSpace)
+    across = layer.stride[1]
+    if across == 1:
+        return [*convs, joined]
+    rows, columns = (-(-size // step) for size, step in zip(layer.size, layer.stride, strict=True))
+    block = _with_blocks(layer, config).weight.shape[3]  # of a phase
+    planes: list[Layer] = []
+    pixels: list[int] = []
+    left = list(joined.pixels)
+    for conv in convs:
+        assert isinstance(conv, Conv)
+        depth = conv.weight.shape[3]
+        count = depth // block
+        phases, left = left[:count], left[count:]
+        for half in (0, 1):
+            plane = f"{conv.output}/{('upper', 'lower')[half]}"
+            planes.append(
+                Pick(
+                    name=plane,
+                    inputs=(conv.output,),
+                    output=plane,
+                    rows=tuple(range(rows)),
+                    columns=tuple(range(half, 2 * columns, 2)),
+                    channels=tuple(range(depth)),
+                )
+            )
+            pixels += [2 * pixel + half for pixel in phases]
+    joined = replace(
+        joined,
+        inputs=tuple(plane.output for plane in planes),
+        block=(layer.stride[0], 2 * across),
+        pixels=tuple(pixels),
+        crop=(joined.crop[0], 2 * joined.crop[1]),
+    )
+    return [*convs, *planes, joined]
 
 
 def _with_blocks(layer: TransposedConv, config: Config) -> TransposedConv:

@@ -76,6 +76,10 @@ def joined_outputs(layer: Conv | TransposedConv, windows: tuple[Window, Window])
     if records is not None:
         channels = np.arange(layer.weight.shape[3])
         records = records.of(np.tile(channels, len(y.taps) * len(x.taps)))
+    dilation = layer.dilation if isinstance(layer, Conv) else (1, 1)
+    columns = 1 + layer.int16  # of a vector
+    if layer.int16 and x.taps.shape[1] > 1:
+        dilation = dilation[0], columns
     return Conv(
         name=layer.name,
         inputs=layer.inputs,
@@ -85,8 +89,9 @@ def joined_outputs(layer: Conv | TransposedConv, windows: tuple[Window, Window])
         input_zero_point=layer.input_zero_point,
         weight_zero_point=layer.weight_zero_point,
         stride=(y.stride, x.stride),
-        dilation=layer.dilation if isinstance(layer, Conv) else (1, 1),
-        padding=(y.before, x.before, y.after, x.after),
+        dilation=dilation,
+        padding=(y.before, columns * x.before, y.after, columns * x.after),
+        int16=layer.int16,
     )
 
 

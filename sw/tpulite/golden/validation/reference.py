@@ -78,11 +78,15 @@ def _conv(layer: Conv, terms: Terms, x: Array) -> Array:
     weight = layer.weight.astype(np.int64) - layer.weight_zero_point
     taps = _taps(layer, x)
     if layer.int16:
-        pairs = 256 * x[:, ::2] + x[:, 1::2] + 128
-        taps = slide(pairs, window=weight.shape[:2], **layer.pair_geometry)
+        taps = slide(_joined(x), window=weight.shape[:2], **layer.pair_geometry)
     factors = weight.reshape(-1, *weight.shape[2:])
     sums = sum(tap @ factor for tap, factor in zip(taps, factors, strict=True))
     return _drained(terms, np.asarray(sums), layer.requantization)
+
+
+def _joined(x: Array) -> Array:
+    """Return int16 of pairs of columns."""
+    return 256 * x[:, ::2] + x[:, 1::2] + 128
 
 
 def _depthwise(layer: Depthwise, terms: Terms, x: Array) -> Array:
@@ -93,7 +97,7 @@ def _depthwise(layer: Depthwise, terms: Terms, x: Array) -> Array:
 
 
 def _transposed_conv(layer: TransposedConv, terms: Terms, x: Array) -> Array:
-    x = x - layer.input_zero_point
+    x = _joined(x) if layer.int16 else x - layer.input_zero_point
     weight = layer.weight.astype(np.int64) - layer.weight_zero_point
     (height, width), (top, left) = layer.size, layer.padding
     sums = np.zeros((height, width, weight.shape[3]), np.int64)
@@ -102,7 +106,8 @@ def _transposed_conv(layer: TransposedConv, terms: Terms, x: Array) -> Array:
             at = y * layer.stride[0] + ky - top, column * layer.stride[1] + kx - left
             if 0 <= at[0] < height and 0 <= at[1] < width:
                 sums[at] += x[y, column] @ weight[ky, kx]
-    return terms.requantized(sums, layer.requantization)
+    results = terms.requantized(sums, layer.requantization)
+    return results.reshape(height, -1, results.shape[-1])  # pairs of int16 are columns
 
 
 def _elementwise(layer: Elementwise, terms: Terms, a: Array, b: Array) -> Array:

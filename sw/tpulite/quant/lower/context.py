@@ -10,6 +10,7 @@ import numpy as np
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.layers import Activation, Conv, DepthToSpace, Layer, Lut, Reshape
 from tpulite.graph.requantization import IDENTITY
+from tpulite.layout.int16 import split_int16
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import (
@@ -50,7 +51,7 @@ class GraphContext:
         self.constants: dict[str, np.ndarray] = {}
         self._origins: dict[str, str] = {}
         self._parts: dict[str, Tensor] = {}
-        self._pairs: set[str] = set()  # images of int16
+        self.parted: set[str] = set()  # reshaped images of other vectors, which cannot be made
 
     def tensor(self, name: str) -> Tensor:
         """Return a tensor of the graph, or a part of one."""
@@ -62,33 +63,36 @@ class GraphContext:
         self._parts[new] = replace(whole, name=new, shape=(1, *whole.shape[1:]))
         return new
 
+    def plane(self, name: str, half: int) -> str:
+        """Return the name of the upper (0) or lower bytes (1) of a tensor of int16, one of int8."""
+        new, whole = f"{name}/{('upper', 'lower')[half]}", self.tensor(name)
+        data = None if whole.data is None else split_int16(whole.data)[:, half]
+        data = None if data is None else data.reshape(whole.shape)
+        self._parts[new] = replace(whole, name=new, dtype="int8", data=data)
+        return new
+
     def quantized(self, name: str) -> Quantized:
         """Return the quantization of an activation."""
         return quantized(self.tensor(name))
 
     def read(self, name: str) -> Activation:
         """Return the image of a tensor, constant or not, for a layer that reads it."""
-        if name not in self.activations or name in self._pairs:
+        if name not in self.activations:
             tensor = self.tensor(name)
-            self.declare(name, image_shape(tensor.shape), _dtype(tensor))
+            shape = self.write(name).shape
             if tensor.data is not None:
-                self.constants[name] = centered(tensor).reshape(self.activations[name].shape)
+                wide = tensor.dtype == "int16"
+                value = split_int16(tensor.data) if wide else centered(tensor)
+                self.constants[name] = value.reshape(shape)
         return self.activations[name]
 
     def write(self, name: str) -> Activation:
-        """Declare the image of a tensor that the node computes."""
+        """Declare the image of a tensor that the node computes; columns of int16 are pairs."""
         tensor = self.tensor(name)
-        return self.declare(name, image_shape(tensor.shape), _dtype(tensor))
-
-    def read_int16(self, name: str) -> Activation:
-        """Return the image of a tensor of int16: its columns are pairs of int8."""
-        if name not in self.activations:
-            self._pairs.add(name)
-            height, width, channels = image_shape(self.tensor(name).shape)
-            self.declare(name, (height, 2 * width, channels))
-        return self.activations[name]
-
-    write_int16 = read_int16
+        height, width, channels = image_shape(tensor.shape)
+        if tensor.dtype == "int16":
+            return self.declare(name, (height, 2 * width, channels))
+        return self.declare(name, (height, width, channels), _dtype(tensor))
 
     def declare(self, name: str, shape: tuple[int, int, int], dtype: str = "int8") -> Activation:
         """Declare an image."""
@@ -133,7 +137,9 @@ class GraphContext:
             raise UnsupportedError(str(error)) from error
         self.layers.append(layer)
 
-    def reshape(self, name: str, source: str, target: str, *, absorbed: bool = False) -> None:
+    def reshape(
+        self, name: str, source: str, target: str, *, absorbed: bool = False, pairs: bool = False
+    ) -> None:
         """Add layers that give an image another shape.
 
         Vectors of the machine move as they are. Otherwise the channels of a pixel become pixels,
@@ -145,6 +151,8 @@ class GraphContext:
             The layer and its images.
         absorbed : bool
             Whether all that read the target will read the source instead.
+        pairs : bool
+            Whether the images are those of tensors of int16.
 
         Raises
         ------
@@ -152,13 +160,16 @@ class GraphContext:
             If that takes too many weights.
         """
         before, after = (self.activations[each].shape for each in (source, target))
-        if absorbed or self.keeps_vectors(before, after):
+        kept = before[2] == after[2] if pairs else self.keeps_vectors(before, after)
+        if absorbed or kept:
+            if not kept:
+                self.parted.add(target)
             self.emit(Reshape, name, (source,), target)
             self._origins[target] = self._origins.get(source, source)
             return
         each = math.gcd(before[2], after[2])
         block, count = before[2] // each, after[2] // each
-        if after[2] * after[2] > _MOST_WEIGHTS or self.activations[source].dtype != "int8":
+        if pairs or after[2] ** 2 > _MOST_WEIGHTS or self.activations[source].dtype != "int8":
             self.refuse_parting(before, after)
         if block > 1:
             shape = before[0], before[1] * block, each

@@ -11,7 +11,14 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.products import reads_image
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError, image_axis
 
-__all__ = ["lower_concat", "lower_function", "lower_pad", "lower_reshape", "lower_table"]
+__all__ = [
+    "is_at_end",
+    "lower_concat",
+    "lower_function",
+    "lower_pad",
+    "lower_reshape",
+    "lower_table",
+]
 
 
 def lower_function(node: Node, context: GraphContext) -> None:
@@ -83,8 +90,7 @@ def lower_reshape(node: Node, context: GraphContext) -> None:
     source, target = node.inputs[0], node.outputs[0]
     image = context.read(source)
     wanted = context.write(target)
-    begins = all(layer.output != source for layer in context.layers)
-    ends = begins or target in context.graph.wanted or _ends(target, context)
+    ends = is_at_end(source, target, context)
     absorbed = _is_absorbed(node, context)
     if ends and not absorbed and not context.keeps_vectors(image.shape, wanted.shape):
         context.refuse_parting(image.shape, wanted.shape)
@@ -97,10 +103,15 @@ def lower_reshape(node: Node, context: GraphContext) -> None:
     context.reshape(node.name, source, target, absorbed=absorbed)
 
 
-def _ends(name: str, context: GraphContext) -> bool:
-    """Return whether only the user reads a tensor, or changes of scale that the CPU makes."""
-    readers = [node.op for node in context.graph.nodes if name in node.inputs]
-    return all(op in ("quantize", "dequantize") for op in readers)
+def is_at_end(source: str, target: str, context: GraphContext) -> bool:
+    """Return whether a tensor comes from outside, or another is read there.
+
+    That is by the user, or by changes of scale that the CPU makes.
+    """
+    begins = all(layer.output != source for layer in context.layers)
+    readers = [node.op for node in context.graph.nodes if target in node.inputs]
+    unread = all(op in ("quantize", "dequantize") for op in readers)
+    return begins or target in context.graph.wanted or unread
 
 
 def _is_absorbed(node: Node, context: GraphContext) -> bool:

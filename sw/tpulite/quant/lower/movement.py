@@ -6,12 +6,13 @@ What a node does is found out from its rule: it moves the numbers of the element
 import math
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Node
-from tpulite.graph.layers import Activation, Concat, DepthToSpace, Pick
+from tpulite.graph.layers import Concat, DepthToSpace, Pick
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.matrices import lower_transpose
@@ -83,12 +84,12 @@ def lower_movement(node: Node, context: GraphContext) -> None:
     if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
         lower_transpose(node, context)
         return
-    image = context.read(source)
+    wide = context.tensor(source).dtype == "int16"
+    context.read(source)
     for name, numbers in zip(node.outputs, _moved(node, source, context), strict=True):
-        same, label = context.requantized(node, source, name), node.name
-        if len(node.outputs) > 1:
-            label = f"{node.name}:{name}"
-        _pick(numbers.reshape(image_shape(numbers.shape)), image, label, (same, name), context)
+        same = source if wide else context.requantized(node, source, name)
+        label = f"{node.name}:{name}" if len(node.outputs) > 1 else node.name
+        _pick(numbers.reshape(image_shape(numbers.shape)), label, (same, name), context, wide=wide)
 
 
 def lower_depth_to_space(node: Node, context: GraphContext) -> None:
@@ -150,15 +151,15 @@ def _swaps(node: Node, shape: tuple[int, ...]) -> bool:
 
 
 def _pick(
-    numbers: Numbers,
-    image: Activation,
-    label: str,
-    ends: tuple[str, str],
-    context: GraphContext,
+    numbers: Numbers, label: str, ends: tuple[str, str], context: GraphContext, *, wide: bool
 ) -> None:
-    """Emit picks; channels of different pixels are picked one after the other, and joined."""
+    """Emit picks; channels of different pixels are picked one after the other, and joined.
+
+    Of int16 (``wide``) the columns of pixels are pairs.
+    """
     source, target = ends
-    y, x, channels = np.unravel_index(numbers, image.shape)
+    height, width, depth = context.activations[source].shape
+    y, x, channels = np.unravel_index(numbers, (height, width // (1 + wide), depth))
     other = (np.diff(y, axis=2) != 0) | (np.diff(x, axis=2) != 0)
     starts = [0, *(np.flatnonzero(other.any(axis=(0, 1))) + 1).tolist(), numbers.shape[2]]
     parts, made = [slice(a, b) for a, b in pairwise(starts)], []
@@ -166,10 +167,13 @@ def _pick(
         name = label if len(parts) == 1 else f"{label}/{part.start}"
         output = target if len(parts) == 1 else name
         fields = _fields(y[..., part.start], x[..., part.start], channels[..., part])
+        if wide:
+            fields = _of_pairs(fields)
         if len(parts) == 1:
             context.write(target)
         else:
-            context.declare(output, numbers[..., part].shape)
+            rows, columns, count = numbers[..., part].shape
+            context.declare(output, (rows, columns * (1 + wide), count))
         context.emit(Pick, name, (source,), output, **fields)
         made.append(output)
     if len(parts) > 1:
@@ -177,7 +181,15 @@ def _pick(
         context.emit(Concat, label, tuple(made), target, axis=2)
 
 
-def _fields(y: Numbers, x: Numbers, channels: Numbers) -> dict[str, object]:
+def _of_pairs(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a pick of pixels whose columns are pairs."""
+    if fields["transposed"]:
+        raise UnsupportedError("height and width of int16 change places")
+    columns = tuple(2 * column + half for column in fields["columns"] for half in (0, 1))
+    return {**fields, "columns": columns}
+
+
+def _fields(y: Numbers, x: Numbers, channels: Numbers) -> dict[str, Any]:
     """Return the fields of a pick that moves pixels (y, x) and their channels.
 
     Raises

@@ -17,7 +17,7 @@ from tpulite.quant.lower.data_movement import (
     lower_table,
 )
 from tpulite.quant.lower.floats import require_integers
-from tpulite.quant.lower.int16 import is_int16, lacking_int16, lower_int16
+from tpulite.quant.lower.int16 import INT16, lacking_int16, wide_activations
 from tpulite.quant.lower.matrices import lower_matmul
 from tpulite.quant.lower.movement import (
     MOVEMENT,
@@ -102,10 +102,8 @@ def joined(
     """
     layers = _needed(context.layers, outputs)
     for layer in layers:
-        if isinstance(layer, Reshape):
-            source, target = (context.activations[x].shape for x in (layer.inputs[0], layer.output))
-            if not context.keeps_vectors(source, target):
-                raise ValueError(f"{layer.title} splits the channels of a vector")
+        if isinstance(layer, Reshape) and layer.output in context.parted:
+            raise ValueError(f"{layer.title} splits the channels of a vector")
     used = {x for layer in layers for x in (*layer.inputs, layer.output)} | {*inputs, *outputs}
     for x in inputs:
         if x not in context.activations:
@@ -140,20 +138,22 @@ def lower_node(node: Node, context: GraphContext) -> None:
         raise UnsupportedError("an input is missing")
     if context.exactness.ort:
         require_integers(node, context)
-    if is_int16(node, context.graph):
-        lower_int16(node, context)
-        return
+    lower = LOWERED[node.op]
+    if wide := wide_activations(node, context.graph):
+        if node.op not in INT16:
+            raise UnsupportedError(f"tensor {wide[0]!r} is int16, not int8 or uint8")
+        lower = INT16[node.op]
     count, images = len(context.layers), images_of(node, context)
     if images > 1 and sees_neighbors(node, context):
-        lower_images(node, context, LOWERED[node.op], images)
+        lower_images(node, context, lower, images)
         return
     try:
-        LOWERED[node.op](node, context)
+        lower(node, context)
     except UnsupportedError:
         if images == 1:
             raise
         del context.layers[count:]
-        lower_images(node, context, LOWERED[node.op], images)
+        lower_images(node, context, lower, images)
 
 
 def _needed(layers: Iterable[Layer], outputs: tuple[str, ...]) -> tuple[Layer, ...]:

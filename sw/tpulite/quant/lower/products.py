@@ -20,6 +20,7 @@ from tpulite.quant.tensors import Quantized, UnsupportedError, centered
 
 __all__ = [
     "bias_of",
+    "in_one_group",
     "kernels_of",
     "largest_sum",
     "lower_conv",
@@ -59,11 +60,11 @@ def lower_conv(node: Node, context: GraphContext) -> None:
     weight = context.tensor(node.inputs[1])
     require_rank(weight, 4)
     kernel, group = centered(weight).transpose(1, 2, 3, 0), node.attributes.get("group", 1)
-    kernel = _in_one_group(kernel, group, weight_zero_point(weight))
+    kernel = in_one_group(kernel, group, weight_zero_point(weight))
     _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv")
 
 
-def _in_one_group(kernel: np.ndarray, group: int, zero: int) -> np.ndarray:
+def in_one_group(kernel: np.ndarray, group: int, zero: int) -> np.ndarray:
     """Return weights [kh, kw, I, O] of those of groups: the zero point between them, same sums."""
     if group == 1:
         return kernel
@@ -83,7 +84,7 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
     kernel = centered(weight)
     if node["multiplier"] > 1:
         channels = kernel.shape[2] // node["multiplier"]
-        full = _in_one_group(kernel[:, :, np.newaxis], channels, weight_zero_point(weight))
+        full = in_one_group(kernel[:, :, np.newaxis], channels, weight_zero_point(weight))
         _emit_conv(node, context, node.inputs[0], node.outputs[0], full, "depthwise")
         return
     context.read(node.inputs[0])

@@ -1,14 +1,13 @@
-"""LiteRT's int16x8: products of int16 activations and int8 weights."""
+"""Products of int16 activations and int8 weights."""
 
-from collections.abc import Mapping
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
-from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.layers import Conv, Requantization
+from tpulite.graph.graph import Node, Tensor
+from tpulite.graph.layers import Conv, Requantization, TransposedConv
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import (
     INT16,
@@ -18,10 +17,11 @@ from tpulite.quant.exactness.scaling import (
 )
 from tpulite.quant.exactness.single_rounding import match_thresholds
 from tpulite.quant.lower.context import GraphContext
-from tpulite.quant.lower.int16_scales import lower_scale, scale_of
+from tpulite.quant.lower.int16.scales import require_litert, scale_of
+from tpulite.quant.lower.products import in_one_group
 from tpulite.quant.tensors import UnsupportedError, centered
 
-__all__ = ["is_int16", "lacking_int16", "lower_int16"]
+__all__ = ["lower_product", "reads_pairs"]
 
 _LARGEST = 1 << 31
 """Sums of 32 bits are less."""
@@ -32,34 +32,23 @@ _REDUCED, _MOST = 16, 0x7FFF
 _MOST_SHIFT = 7
 """Largest left shift of 64-bit sums."""
 
+_LARGEST_WINDOW = 64
+"""Largest activation that a dense layer reads as it is."""
 
-def is_int16(node: Node, graph: Graph) -> bool:
-    """Return whether a node is of int16: a convolution, a dense layer, a change of scale."""
-    names = {"conv": node.inputs[:1], "dense": node.inputs[:1]}
-    names["requantize"] = (*node.inputs[:1], *node.outputs[:1])
-    return any(graph.tensors[name].dtype == "int16" for name in names.get(node.op, ()))
-
-
-def lacking_int16(graph: Graph, config: Config) -> Mapping[str, str]:
-    """Return the nodes that a machine without int16 lacks it for, and why."""
-    if config.int16:
-        return {}
-    nodes = (node for node in graph.nodes if is_int16(node, graph))
-    return {node.name: "this configuration has no int16 (16x16,int16=1 has)" for node in nodes}
+_RANKS = {"conv": 4, "depthwise": 3, "dense": 2, "transposed_conv": 4}
+"""Axes of weights."""
 
 
-def lower_int16(node: Node, context: GraphContext) -> None:
-    """Lower FULLY_CONNECTED, CONV_2D or QUANTIZE to layers of pairs of int8.
+def lower_product(node: Node, context: GraphContext) -> None:
+    """Lower CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV or FULLY_CONNECTED to pairs of int8.
 
     Raises
     ------
     UnsupportedError
         If no record gives the library's bits, or a sum may not fit 32 bits.
     """
-    if node.op == "requantize":
-        lower_scale(node, context)
-        return
-    x, y, weight = (context.tensor(n) for n in (*node.inputs[:1], *node.outputs, node.inputs[1]))
+    require_litert(context.exactness)
+    x, weight, y = (context.tensor(n) for n in (*node.inputs[:2], *node.outputs))
     kernel = _kernel(node, x, weight)
     bias = _bias(node, context)
     most = np.abs(kernel.astype(np.int64)).sum(axis=(0, 1, 2)) * -INT16[0] + np.abs(bias)
@@ -69,12 +58,61 @@ def lower_int16(node: Node, context: GraphContext) -> None:
             f"sums of channel {channel} may reach {int(most[channel]):,}, beyond 32 bits"
         )
     requantization = _requantization(node, context.exactness, (x, weight, y), bias, most.max())
-    context.read_int16(node.inputs[0])
-    context.write_int16(node.outputs[0])
-    fields = {"weight": kernel, "requantization": requantization, "int16": True}
-    if node.op == "conv":
-        fields |= _window(node, kernel.shape[1])
-    context.emit(Conv, node.name, node.inputs[:1], node.outputs[0], **fields)
+    fields = {"requantization": requantization, "int16": True}
+    source, target = node.inputs[0], node.outputs[0]
+    if node.op == "dense":
+        _emit_dense(node, context, kernel, fields)
+        return
+    context.read(source)
+    height, width, _ = context.write(target).shape
+    if node.op == "transposed_conv":
+        geometry = {name: tuple(node[name]) for name in ("stride", "padding")}
+        geometry["size"] = height, width // 2
+        context.emit(
+            TransposedConv, node.name, (source,), target, weight=kernel, **geometry, **fields
+        )
+        return
+    window = _window(node, kernel.shape[1])
+    context.emit(Conv, node.name, (source,), target, weight=kernel, **window, **fields)
+
+
+def reads_pairs(node: Node, context: GraphContext, image: str) -> bool:
+    """Return whether a dense layer can read an activation as windows, one for each of its rows."""
+    k = context.tensor(node.inputs[1]).shape[-1]
+    height, width, channels = context.activations[image].shape
+    rows, rest = divmod(height * width * channels, 2 * k)
+    if channels == k:
+        return True
+    window = height // max(rows, 1), width // 2
+    return not rest and not height % rows and max(window) <= _LARGEST_WINDOW
+
+
+def _emit_dense(
+    node: Node, context: GraphContext, kernel: np.ndarray, fields: dict[str, object]
+) -> None:
+    """Emit a dense layer as windows of what its input was before it was reshaped."""
+    source, target = node.inputs[0], node.outputs[0]
+    context.read(source)
+    origin = context.origin(source)
+    if not reads_pairs(node, context, origin):
+        origin = source
+    height, width, channels = context.activations[origin].shape
+    if not reads_pairs(node, context, origin):
+        k = kernel.shape[2]
+        raise UnsupportedError(f"its vectors are {channels} channels, not its {k} inputs")
+    rows = height * width * channels // (2 * kernel.shape[2])
+    single = channels == kernel.shape[2]
+    window = (1, 1) if single else (height // rows, width // 2)
+    weight = np.ascontiguousarray(kernel.reshape(*window, channels, -1))
+    geometry = {"stride": (window[0], 1), "dilation": (1, 2 if window[1] > 1 else 1)}
+    found = (height // window[0], width // window[1], weight.shape[3])
+    made = target
+    if context.write(target).shape != found:
+        made = f"{target}/rows"
+        context.declare(made, found)
+    context.emit(Conv, node.name, (origin,), made, weight=weight, **geometry, **fields)
+    if made != target:
+        context.reshape(f"{node.name}/reshape", made, target)
 
 
 def _kernel(node: Node, x: Tensor, weight: Tensor) -> np.ndarray:
@@ -82,10 +120,19 @@ def _kernel(node: Node, x: Tensor, weight: Tensor) -> np.ndarray:
     if weight.dtype != "int8":
         raise UnsupportedError(f"its weights are {weight.dtype}")
     kernel = centered(weight)
-    if kernel.ndim != (4 if node.op == "conv" else 2) or kernel.shape[-1] != x.shape[-1]:
+    inputs, groups = kernel.shape[-1], node.attributes.get("group", 1)
+    if node.op == "depthwise":
+        inputs //= node["multiplier"]
+    fits = kernel.ndim == _RANKS[node.op] and (node.op == "dense" or inputs * groups == x.shape[-1])
+    if not fits or (node.op == "dense" and math.prod(x.shape) % inputs):
         raise UnsupportedError(f"its weights are {list(weight.shape)}, its vectors {x.shape[-1]}")
-    kernel = kernel.T if node.op == "dense" else kernel.transpose(1, 2, 3, 0)
-    return np.ascontiguousarray(kernel.reshape((1,) * (4 - kernel.ndim) + kernel.shape))
+    if node.op == "dense":
+        kernel = kernel.T[np.newaxis, np.newaxis]
+    elif node.op == "depthwise":
+        kernel = in_one_group(kernel[:, :, np.newaxis], inputs, 0)
+    else:
+        kernel = in_one_group(kernel.transpose(1, 2, 3, 0), groups, 0)
+    return np.ascontiguousarray(kernel)
 
 
 def _window(node: Node, taps: int) -> dict[str, tuple[int, ...]]:
@@ -124,12 +171,10 @@ def _requantization(
     LiteRT's dense layers round ``double(sum) * scale``; all others multiply sums of 64 bits by a
     multiplier of 16 bits and round once, half up.
     """
-    if not exactness.litert:
-        raise UnsupportedError(f"the numerics of {exactness} are not known for int16")
     x, weight, y = tensors
     sides = [scale_of(tensor) for tensor in (x, y)]
-    q = weight.quantization
-    if q is None or not q.sound or np.any(q.zero_point) or (len(q.scale) > 1 and q.axis != 0):
+    q, axis = weight.quantization, 2 if node.op == "depthwise" else 0
+    if q is None or not q.sound or np.any(q.zero_point) or (len(q.scale) > 1 and q.axis != axis):
         raise UnsupportedError(f"weights {weight.name!r} have no symmetric scales of outputs")
     in_double = node.op == "dense" and exactness != Exactness.TFLM
     rule = (
