@@ -11,83 +11,11 @@ from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.state import State
 from tpulite.compiler.translation import validate_translation
 from tpulite.golden.layers import run_layers
-from tpulite.graph.layers import (
-    Activation,
-    Affine,
-    Concat,
-    Conv,
-    Depthwise,
-    Layer,
-    LayerGraph,
-    Lut,
-    Pick,
-    Pool,
-)
+from tpulite.graph.layers import Concat, LayerGraph, Pick
 from tpulite.graph.requantization import IDENTITY
-from tpulite_testing.drawn.choices import Seeded
-from tpulite_testing.oracles.plain_layers import random_requantization
+from tpulite_testing.drawn.layer_networks import LayerNetwork
 
 CONFIG = Config(array_size=4)
-SIZE = 5
-
-
-class Network:
-    """A network that grows."""
-
-    def __init__(self, seed: int, channels: int) -> None:
-        self.choices, self.rng = Seeded(seed), np.random.default_rng((seed, 3))
-        self.layers: list[Layer] = []
-        self.images = {"x": Activation((SIZE, SIZE, channels))}
-
-    def add(self, kind: type[Layer], *sources: str, **fields) -> str:
-        name = f"{kind.__name__}{len(self.layers)}"
-        layer = kind(name=name, inputs=sources, output=name, **fields)
-        self.images[name] = layer._infer(*(self.images[x] for x in sources))
-        self.layers.append(layer)
-        return name
-
-    def count(self, x: str) -> int:
-        return self.images[x].shape[2]
-
-    def record(self, channels: int):
-        return random_requantization(self.rng, channels, 3_000)
-
-    def products(self, x: str, outputs: int, kernel: int = 3) -> str:
-        """Add a convolution; a depthwise one if there are no outputs."""
-        count, padding = self.count(x), (kernel // 2,) * 4
-        shape = (kernel, kernel, count, outputs) if outputs else (kernel, kernel, count)
-        fields = {
-            "weight": self.rng.integers(-127, 128, shape, np.int8),
-            "requantization": self.record(outputs or count),
-            "input_zero_point": int(self.rng.integers(-9, 9)),
-            "weight_zero_point": int(self.rng.integers(-3, 3)),
-            "padding": padding,
-        }
-        return self.add(Conv if outputs else Depthwise, x, **fields)
-
-    def by_channel(self, x: str) -> str:
-        kind = self.choices.integer(0, 3)
-        if kind == 0:
-            return self.products(x, 0)
-        if kind == 1:
-            gain = self.rng.integers(-99, 99, self.count(x)).astype(np.int16)
-            return self.add(Affine, x, gain=gain, requantization=self.record(self.count(x)))
-        if kind == 2:
-            return self.add(Lut, x, table=self.rng.integers(-128, 128, 256).astype(np.int8))
-        return self.add(Pool, x, op="max", window=(2, 2), padding=(1, 0, 0, 1))
-
-    def move(self, x: str, order, *, product: bool = False) -> str:
-        """Move channels, perhaps by a product as importers write it."""
-        if not product:
-            height, width, _ = self.images[x].shape
-            axes = {"rows": tuple(range(height)), "columns": tuple(range(width))}
-            return self.add(Pick, x, **axes, channels=tuple(order))
-        weight = np.zeros((1, 1, self.count(x), len(order)), np.int8)
-        weight[0, 0, order, np.arange(len(order))] = 1
-        return self.add(Conv, x, weight=weight, requantization=IDENTITY)
-
-    def graph(self, *outputs: str) -> LayerGraph:
-        return LayerGraph("net", tuple(self.layers), self.images, ("x",), outputs)
 
 
 def folded(graph: LayerGraph) -> LayerGraph:
@@ -101,7 +29,7 @@ def folded(graph: LayerGraph) -> LayerGraph:
 
 
 def drawn(seed: int) -> LayerGraph:
-    net = Network(seed, 6)
+    net = LayerNetwork(seed, 6)
     c, live = net.choices, [net.products("x", net.choices.integer(3, 14))]
     for _ in range(c.integer(2, 7)):
         x = live[c.integer(0, len(live) - 1)]
@@ -147,7 +75,7 @@ def test_many_drawn_moves_go_and_some_stay():
 @pytest.mark.parametrize("between", [0, 1, 2])
 @pytest.mark.parametrize("late", [False, True], ids=["made", "read"])
 def test_a_shuffle_between_convolutions_is_no_layer(product, between, late):
-    net = Network(between, 6)
+    net = LayerNetwork(between, 6)
     x = net.products("x", 12)
     kept = [x] if late else []  # others need its order
     if not late:
@@ -162,7 +90,7 @@ def test_a_shuffle_between_convolutions_is_no_layer(product, between, late):
 
 
 def test_a_move_that_a_reader_needs_stays():
-    net = Network(0, 6)
+    net = LayerNetwork(0, 6)
     x = net.products("x", 12)
     y = net.move(x, net.rng.permutation(12))
     graph = net.graph(net.add(Concat, y, x), net.products(y, 4))
@@ -170,7 +98,7 @@ def test_a_move_that_a_reader_needs_stays():
 
 
 def test_a_selection_that_would_read_more_than_it_spares_stays():
-    net = Network(0, 6)
+    net = LayerNetwork(0, 6)
     x = net.products("x", 48)
     y = net.move(x, range(0, 48, 12))
     graph = net.graph(net.products(y, 16), x)
@@ -178,7 +106,7 @@ def test_a_selection_that_would_read_more_than_it_spares_stays():
 
 
 def test_zeros_of_a_selection_are_no_multiplications():
-    net = Network(0, 6)
+    net = LayerNetwork(0, 6)
     x = net.products("x", 8)
     y = net.move(x, range(0, 8, 2))
     graph = net.graph(net.products(y, 4, 1), x)

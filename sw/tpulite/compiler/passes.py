@@ -21,6 +21,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.bound_choice import choose_bound
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
+from tpulite.compiler.rewrite.joins import align_joins
 from tpulite.compiler.rewrite.maxima import separate_maxima
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
@@ -145,6 +146,7 @@ REWRITES = (
     Pass("order-layers", _layers(order_layers)),
     Pass("substitute-layers", _for_machine(substitute_layers), needed=True, adds_zeros=True),
     Pass("separate-maxima", _for_machine(separate_maxima)),
+    Pass("align-joins", _for_machine(align_joins), adds_zeros=True),
     Pass("join-neighbors", _of_images(join_neighbors), switches=("dense_mode",), adds_zeros=True),
     Pass("join-outputs", _of_images(join_outputs), adds_zeros=True),
     Pass("leave-patches", _layers(leave_patches)),
