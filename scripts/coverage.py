@@ -20,7 +20,7 @@ from tpulite_tb.coverage.counts import merged
 from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.coverage.lcov import write_lcov
 from tpulite_tb.coverage.page import write_pages
-from tpulite_tb.coverage.record import write_record
+from tpulite_tb.coverage.record import read_record, write_record
 from tpulite_tb.coverage.summary import component_shares, functional_table, summary_table
 from tpulite_tb.coverage.waivers import read_waivers, waive
 
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="run nothing, report what has run")
     parser.add_argument("--add", action="store_true", help="add to what earlier runs have reached")
     parser.add_argument("--record", action="store_true", help=f"write {RECORD.relative_to(ROOT)}")
+    parser.add_argument("--only", default="", help="record this component alone")
     parser.add_argument("tests", nargs="*", help="arguments of pytest, behind --")
     options = parser.parse_args()
     status = 0
@@ -91,7 +92,8 @@ def main() -> None:
     page = write_pages(counts, waived, crosses, FOLDER / "html")
     write_lcov(counts, FOLDER / "lcov.info")
     if options.record:
-        write_record(shares, RECORD)
+        new = {options.only: shares[options.only]} if options.only else {}
+        write_record(dict(sorted((read_record(RECORD) | new).items())) if new else shares, RECORD)
     print(f"{page.relative_to(ROOT)}: {len(files)} runs on Verilator")
     sys.exit(status or int(bool(wrong)))
 

@@ -1,8 +1,9 @@
 """Write the table of docs/dashboard.md: what each component of the RTL has been through.
 
 From committed tables: tb/coverage.csv (`make coverage RECORD=1`), docs/proofs.md (`make prove`),
-tb/unit/mutants.csv (`make mutate`). A dash is what was not run. With --check nothing is written,
-and the exit code is 1 if the page is stale.
+tb/unit/mutants.csv (`make mutate`), and tb/stale.csv, of those of their rows whose RTL has changed
+since (`make refresh-evidence`). A dash is what was not run. With --check nothing is written, and
+the exit code is 1 if the page is stale.
 """
 
 import argparse
@@ -20,8 +21,18 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE, PROOFS = ROOT / "docs/dashboard.md", ROOT / "docs/proofs.md"
 RTL, UNIT = ROOT / "rtl/tpulite_rtl", ROOT / "tb/unit"
 COVERAGE, MUTANTS = ROOT / "tb/coverage.csv", ROOT / "tb/unit/mutants.csv"
+EVIDENCE, STALE = ROOT / "tb/evidence.csv", ROOT / "tb/stale.csv"
 _BEGIN = "<!-- written by scripts/dashboard.py -->\n"
 _END = "<!-- end of the table -->\n"
+_BEGIN_STALE = "<!-- stale rows, written by scripts/dashboard.py -->\n"
+_END_STALE = "<!-- end of stale rows -->\n"
+_COMMANDS = {
+    "proof": "make prove PAGE=1",
+    "mutants": "make mutate",
+    "coverage": "make coverage FULL=1 RECORD=1",
+    "flips": "make flips",
+}
+"""What measures all rows of each table."""
 _NOTHING = "—"
 _MUTANT_FATES = ("tried", "killed", "equivalent", "excused", "lives", "undecided")
 
@@ -140,8 +151,29 @@ def page_text() -> str:
     headings = ["component", "bench", *KINDS.values(), "waived", "proofs", "mutants killed", "live"]
     lines = [headings, ["---", "---", *["---:"] * (len(headings) - 2)], *rows()]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    head, _, rest = PAGE.read_text().partition(_BEGIN)
-    return f"{head}{_BEGIN}\n{table}\n\n{_END}{rest.partition(_END)[2]}"
+    text = _replaced(PAGE.read_text(), _BEGIN, _END, table)
+    return _replaced(text, _BEGIN_STALE, _END_STALE, "\n".join(stale_lines()))
+
+
+def stale_lines() -> list[str]:
+    """Return the table of how many rows are of older RTL, by the command that measures them."""
+    lines = ["| table | command | rows | stale |", "| --- | --- | ---: | ---: |"]
+    for table, command in _COMMANDS.items():
+        stale = _names(STALE, table)
+        known = _names(EVIDENCE, table) | stale
+        lines.append(f"| {table} | `{command}` | {len(known)} | {len(stale)} |")
+    return lines
+
+
+def _names(path: Path, table: str) -> set[str]:
+    with path.open(newline="") as file:
+        names = [row["name"] for row in csv.DictReader(file)]
+    return {name for name in names if name.startswith(f"{table} ")}
+
+
+def _replaced(text: str, begin: str, end: str, inside: str) -> str:
+    head, _, rest = text.partition(begin)
+    return f"{head}{begin}\n{inside}\n\n{end}{rest.partition(end)[2]}"
 
 
 def main() -> None:

@@ -8,8 +8,10 @@ add to the memories.
 """
 
 import argparse
+import re
 import sys
 from collections import Counter
+from pathlib import Path
 
 from tpulite.arch.config import Config
 from tpulite.cache import cache_home
@@ -21,6 +23,8 @@ from tpulite.regress.regression import run_regression, seed_ranges
 from tpulite.regress.seeds import run_seeds
 from tpulite_tb.flips import Fate, components
 
+PAGE = Path(__file__).resolve().parents[1] / "docs/trust.md"
+_BLOCK = re.compile(r"(?<=<!-- once: `make flips COUNT=)\d+.*?(?=<!-- end of once)", re.DOTALL)
 _JOB = "bit-flips"
 _COLUMNS = (*Fate, "strayed", "lasting")
 
@@ -60,6 +64,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="first flip")
     parser.add_argument("--count", type=int, default=5_000, help="how many")
     parser.add_argument("--workers", type=int, help="processes, by default one for each core")
+    parser.add_argument("--write", action="store_true", help=f"write the table of {PAGE.name}")
     parser.add_argument("--ecc", action="store_true", help="what codes would add to the memories")
     options = parser.parse_args()
     if options.ecc:
@@ -71,17 +76,24 @@ def main() -> None:
     with LocalExecutor(run_seeds, None, options.workers) as executor, study_progress() as tell:
         outcome = run_regression(tasks, executor, records, tell=tell)[_JOB]
 
-    print("| component | bits | flips |", " | ".join(f"{name} %" for name in _COLUMNS), "|")
-    print("| --- |" + " ---: |" * (2 + len(_COLUMNS)))
+    names = " | ".join(f"{name} %" for name in _COLUMNS)
+    lines = [f"| component | bits | flips | {names} |", "| --- |" + " ---: |" * (2 + len(_COLUMNS))]
     weighted: Counter[str] = Counter()
     for name in sorted(sizes):
         counts = {what: outcome.counts[f"{what} of {name}"] for what in _COLUMNS}
         flips = sum(counts[fate] for fate in Fate if fate in counts)
         shares = {what: count / max(1, flips) for what, count in counts.items()}
         weighted.update({what: share * sizes[name] for what, share in shares.items()})
-        print(_line(name, sizes[name], flips, list(shares.values())))
+        lines.append(_line(name, sizes[name], flips, list(shares.values())))
     bits = sum(sizes.values())
-    print(_line("any bit", bits, outcome.seeds, [weighted[what] / bits for what in _COLUMNS]))
+    lines.append(
+        _line("any bit", bits, outcome.seeds, [weighted[what] / bits for what in _COLUMNS])
+    )
+    table = "\n".join(lines)
+    print(table)
+    if options.write:
+        block = f"{options.count}` -->\n\n{table}\n\n"
+        PAGE.write_text(_BLOCK.sub(block.replace("\\", ""), PAGE.read_text()))
     for (first, _), reason in outcome.failures.items():
         print(f"{first}: {reason.splitlines()[0]}", file=sys.stderr)
     sys.exit(bool(outcome.failures))

@@ -11,7 +11,8 @@ format). --write puts the newest campaign of each bench, a line each, into tb/un
     bench,component,drawn,tried,killed,equivalent,excused,lives,undecided
 
 of which docs/trust.md has the table. tb/unit/mutants_excused.csv has the reason why one may live.
-The exit code is 1 if one lives that is neither equivalent nor excused.
+The exit code is 1 if one lives that is neither equivalent nor excused, and 2 if a bench fails
+without a mutant.
 """
 
 import argparse
@@ -280,7 +281,8 @@ def main() -> None:
     if options.write:
         write(rows)
     if failing:
-        sys.exit(f"Benches that fail without a mutant: {', '.join(failing)}")
+        print(f"Benches that fail without a mutant: {', '.join(failing)}", file=sys.stderr)
+        sys.exit(2)
     sys.exit(int(any(r.lives or r.undecided for r in rows)))
 
 

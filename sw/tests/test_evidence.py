@@ -1,7 +1,7 @@
 import pytest
 
 from tpulite_testing import evidence as module
-from tpulite_testing.evidence import evidence, sources_of
+from tpulite_testing.evidence import canonical, code_of, evidence, sources_of
 
 
 @pytest.fixture
@@ -49,6 +49,40 @@ def test_regress_asks_always(table, monkeypatch):
 
 def test_sources_of_a_folder_are_those_of_its_files(tmp_path):
     (tmp_path / "b.py").write_text("b")
-    (tmp_path / "a.py").write_text("a")
+    (tmp_path / "a.py").write_text("a  # why\n")
     assert sources_of(tmp_path) == "a\0b"
     assert sources_of(tmp_path / "b.py") == "b"
+
+
+COUNTER = """
+attribute \\src "counter.py:7"
+module \\dut
+  attribute \\src "counter.py:9"
+  attribute \\init 2'01
+  wire width 2 \\count
+  cell $add $1
+    parameter \\Y_WIDTH 2
+    connect \\A \\count
+    connect \\B 2'01
+  end
+end
+"""
+
+
+@pytest.mark.parametrize("change", [("counter.py:9", "counter.py:10"), ("count\n", "level\n")])
+def test_places_and_names_of_rtl_are_not_compared(change):
+    assert canonical(COUNTER.replace(*change)) == canonical(COUNTER)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("$add", "$sub"), ("init 2'01", "init 2'10"), ("\\A", "\\B"), ("B 2'01", "B 2'11")],
+)
+def test_rtl_that_does_something_else_is_told_apart(change):
+    assert change[0] in COUNTER
+    assert canonical(COUNTER.replace(*change)) != canonical(COUNTER)
+
+
+def test_code_is_compared_without_what_is_said_about_it():
+    said = '"""A page.\n\nMore."""\n\nx = "#"  # why\n"""What it is."""\n\n\ndef f():\n'
+    assert code_of(said + '    """Nothing."""\n    return x\n') == 'x = "#"\ndef f():\n    return x'
