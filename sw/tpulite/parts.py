@@ -4,12 +4,25 @@ import csv
 from dataclasses import dataclass
 from importlib.resources import files
 
-__all__ = ["PARTS", "SIZES", "Part", "Size", "read_sizes"]
+__all__ = [
+    "FAMILY_PARTS",
+    "FAMILY_SIZES",
+    "PARTS",
+    "SIZES",
+    "FamilySize",
+    "Part",
+    "Size",
+    "read_families",
+    "read_sizes",
+]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Lookup tables of four inputs, flip-flops, 18 x 18 multipliers and block RAMs."""
+    """Lookup tables, flip-flops, multipliers and block RAMs of 18 kbit.
+
+    What a lookup table or a multiplier is differs by family: of an ECP5 four inputs and 18 x 18.
+    """
 
     lut: int
     ff: int
@@ -23,6 +36,17 @@ PARTS = {
     "LFE5U-85": Part(lut=83_640, ff=83_640, dsp=156, bram=208),
 }
 """What the parts of Lattice's ECP5 family have."""
+
+FAMILY_PARTS = {
+    "7-series": {
+        "XC7A35T": Part(lut=20_800, ff=41_600, dsp=90, bram=100),
+        "XC7A100T": Part(lut=63_400, ff=126_800, dsp=240, bram=270),
+        "XC7A200T": Part(lut=134_600, ff=269_200, dsp=740, bram=730),
+    },
+    "GW5A": {"GW5AST-138": Part(lut=138_240, ff=138_240, dsp=596, bram=340)},
+}
+"""What parts of other families have, the largest last: lookup tables of six inputs and ``DSP48E1``
+of Xilinx's 7-series, of four inputs and ``MULT12X12`` of Gowin's GW5A."""
 
 
 @dataclass(frozen=True)
@@ -109,3 +133,48 @@ def read_sizes(text: str) -> dict[str, Size]:
 
 SIZES = read_sizes(files("tpulite").joinpath("parts.csv").read_text())
 """What has been measured: ``scripts/parts.py`` writes it."""
+
+
+@dataclass(frozen=True)
+class FamilySize(Part):
+    """What a configuration takes of a family's parts, synthesized as one block.
+
+    Parameters
+    ----------
+    family : str
+        One of :data:`FAMILY_PARTS`.
+    config : str
+        Its name.
+    hash : str
+        That of the configuration that was measured.
+    """
+
+    family: str
+    config: str
+    hash: str
+
+    @property
+    def line(self) -> str:
+        """The size in words."""
+        return f"{self.lut:,} LUT, {self.ff:,} FF, {self.dsp} multipliers, {self.bram} block RAM"
+
+
+def read_families(text: str) -> dict[tuple[str, str], FamilySize]:
+    """Return the rows of a table with the fields of `FamilySize`, by family and configuration."""
+    sizes = [
+        FamilySize(
+            family=row["family"],
+            config=row["config"],
+            hash=row["hash"],
+            lut=int(row["lut"]),
+            ff=int(row["ff"]),
+            dsp=int(row["dsp"]),
+            bram=int(row["bram"]),
+        )
+        for row in csv.DictReader(text.splitlines())
+    ]
+    return {(size.family, size.config): size for size in sizes}
+
+
+FAMILY_SIZES = read_families(files("tpulite").joinpath("families.csv").read_text())
+"""What has been measured: ``scripts/families.py`` writes it."""

@@ -6,7 +6,9 @@ import os
 import pytest
 
 from tpulite.atomic import write_whole
+from tpulite.explore.families import FAMILIES
 from tpulite.models import CNN_DIGITS
+from tpulite.parts import SIZES
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
@@ -53,6 +55,41 @@ def test_a_full_disk_is_told_in_a_line_and_what_was_kept_stays(tpulite, tmp_path
     assert [path for path in store.rglob("*") if path.is_file()] == kept
 
 
+def test_time_counts_where_a_clock_was_measured(tpulite, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    where = ("explore", CNN_DIGITS, "--workers", 1, "--store", tmp_path / "store")
+    where += ("--vary", "config=ecp5-25,4x4,ecp5-85", "--objective", "ms,area")
+    code, text, err = tpulite(*where, "--json", "-")
+    assert (code, err) == (0, "")
+    small, unknown, large = json.loads(text)["points"]
+    for name, point in (("ecp5-25", small), ("ecp5-85", large)):
+        assert point["mhz"] == SIZES[name].fmax_mhz
+        cycles = point["objectives"]["cycles"]
+        assert point["objectives"]["ms"] == pytest.approx(cycles / SIZES[name].fmax_mhz / 1000)
+    assert unknown["why_not"] == "no clock was measured for it: give --mhz"
+    assert unknown["objectives"] == {}
+    code, out, err = tpulite(*where)
+    assert (code, err) == (0, "") and "as routed" in out and "on the Pareto front of ms" in out
+    code, text, err = tpulite(*where, "--mhz", 50, "--json", "-")
+    assert [point["mhz"] for point in json.loads(text)["points"]] == [50, 50, 50]
+
+
+def test_area_is_that_of_a_family(tpulite, tmp_path):
+    where = ("explore", CNN_DIGITS, "--workers", 1, "--store", tmp_path / "store")
+    where += ("--vary", "config=4x4", "--objective", "cycles,area,dsp,bram")
+    records = {}
+    for family in FAMILIES:
+        code, text, err = tpulite(*where, "--family", family, "--json", "-")
+        assert (code, err) == (0, "")
+        (records[family],) = json.loads(text)["points"]
+    for family, point in records.items():
+        assert point["size"] == point["sizes"][family]
+        assert point["objectives"]["area"] == point["size"]["lut"]
+    assert len({point["size"]["lut"] for point in records.values()}) == len(FAMILIES)
+    (row,) = csv.DictReader(tpulite(*where, "--csv", "-")[1].splitlines())
+    assert row["dsp_7-series"] == str(records["7-series"]["size"]["dsp"])
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -70,6 +107,9 @@ def test_a_full_disk_is_told_in_a_line_and_what_was_kept_stays(tpulite, tmp_path
         ((CNN_DIGITS, "--vary", "dram_latency=1"), "dram_latency must be 2 to 10,000 cycles"),
         ((CNN_DIGITS, "--vary", "ub_rows=64..32"), "ub_rows=64..32 is an empty range"),
         ((CNN_DIGITS, *GRID, "--process", "3nm"), "--process: 3nm is not one of 45nm, 7nm"),
+        ((CNN_DIGITS, *GRID, "--family", "ice40"), "--family: ice40 is not one of ECP5, 7-series"),
+        ((CNN_DIGITS, "--vary", "config=5x5"), "5x5: no such configuration; choose from 4x4, "),
+        ((CNN_DIGITS, *GRID, "--objective", "ms"), "--objective ms: no clock was measured for any"),
         ((CNN_DIGITS, *GRID, "--rtl", 0), "0 is not in the range x>=1"),
         ((CNN_DIGITS, *GRID, "--store", CNN_DIGITS), "Not a directory"),
         (("none.tflite", *GRID), "none.tflite: "),

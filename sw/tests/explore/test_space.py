@@ -5,7 +5,7 @@ import pytest
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
-from tpulite.configs import CONFIGS
+from tpulite.configs import BUILDS, CONFIGS
 from tpulite.explore.space import Space, read_axes
 from tpulite.memories import MEMORIES
 
@@ -26,6 +26,17 @@ def test_how_a_machine_is_written_is_beside_it():
     assert space.build(values) == Build(memories="block", multipliers="logic")
     with pytest.raises(ValueError, match=r"^multipliers must be one of"):
         space.build(wrong)
+
+
+def test_a_name_is_a_machine_and_how_it_is_written():
+    space = Space(Config(), read_axes(["config=4x4,ecp5-45", "ub_rows=512"]))
+    small, fitted = space.grid()
+    assert space.config(small) == replace(CONFIGS["4x4"], ub_rows=512)
+    assert space.build(small) == Build()
+    assert space.config(fitted) == replace(CONFIGS["ecp5-45"], ub_rows=512)
+    assert space.build(fitted) == BUILDS["ecp5-45"]
+    with pytest.raises(ValueError, match=r"^ecp5-35: no such configuration"):
+        read_axes(["config=ecp5-35"])
 
 
 def test_a_sample_is_of_the_grid_and_repeatable():

@@ -27,6 +27,7 @@ from tpulite.cli.workers import Workers, worker_options
 from tpulite.configs import named_chip
 from tpulite.explore.chip import count_on_chip
 from tpulite.explore.energy import TABLES
+from tpulite.explore.families import FAMILIES
 from tpulite.explore.limits import Limits, answer
 from tpulite.explore.measure import measure
 from tpulite.explore.page import Shown, write_study
@@ -34,7 +35,7 @@ from tpulite.explore.point import OBJECTIVES, pareto
 from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
 from tpulite.explore.store import Store
-from tpulite.explore.study import Study
+from tpulite.explore.study import NO_CLOCK, Study
 from tpulite.explore.table import chip_table, points_table, reasons, rows_of
 from tpulite.frontend.files import network_name
 from tpulite.graph.layers import LayerGraph
@@ -69,8 +70,8 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     multiple=True,
     required=True,
     metavar="FIELD=VALUES",
-    help="Field of the configuration, memory, or dram_latency, _response, _beat or _burst, and its "
-    "values: 8,16,32, or powers of two in 1024..16384. May be repeated.",
+    help="Field of the configuration, config (names), memory, or dram_latency, _response, _beat or "
+    "_burst, and its values: 8,16,32, or powers of two in 1024..16384. May be repeated.",
 )
 @option(
     "--objective",
@@ -90,10 +91,18 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     help="Process whose energies per operation are used.",
 )
 @option(
+    "--family",
+    group=Topic.SEARCH,
+    type=Choice(FAMILIES),
+    default=FAMILIES[0],
+    show_default=True,
+    help="FPGAs whose lookup tables, block RAMs and multipliers count.",
+)
+@option(
     "--max-lut",
     group=Topic.SEARCH,
     type=click.IntRange(min=1),
-    help="Limit of ECP5 lookup tables (LUT).",
+    help="Limit of the family's lookup tables (LUT).",
 )
 @option(
     "--max-ms",
@@ -142,6 +151,7 @@ def explore(  # noqa: PLR0913 - options of the command
     axes: tuple[str, ...],
     objectives: tuple[str, ...],
     process: str,
+    family: str,
     max_lut: int | None,
     max_ms: float | None,
     mhz: float | None,
@@ -175,13 +185,25 @@ def explore(  # noqa: PLR0913 - options of the command
     space = Space(config, read_axes(axes), build, options.timing)
     parts = _read(networks, reading, choices)
     store = Store(work.records("explore"))
-    study = Study(parts, space, options, store, fresh=not choices.cache, process=process)
+    study = Study(
+        *(parts, space, options, store),
+        fresh=not choices.cache,
+        process=process,
+        family=family,
+        mhz=mhz,
+        clocked="ms" in objectives,
+    )
     with work.executor(measure, parts, compiler_key) as executor, study_progress() as tell:
         if trials is not None:
             points = search(study, trials, objectives, executor, seed=seed, tell=tell)
         else:
             chosen = space.grid() if count is None else space.sample(count, seed)
             points = study.points(chosen, executor, tell)
+    refused = [point.reason for point in points]
+    if all(refused) and NO_CLOCK in refused:
+        raise ValueError(
+            "--objective ms: no clock was measured for any of these machines; give --mhz"
+        )
     best = pareto([point for point in points if not limits.broken(point)], objectives)
     said = answer(points, limits)
     first = sorted(best, key=lambda point: point.objective(objectives[0]))[: simulated or 0]

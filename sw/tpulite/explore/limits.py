@@ -16,7 +16,7 @@ class Limits:
     Parameters
     ----------
     max_lut : int, optional
-        Lookup tables of an ECP5, as estimated.
+        Lookup tables, as estimated for the family.
     max_ms : float, optional
         Milliseconds of a run of each network.
     mhz : float, optional
@@ -56,17 +56,20 @@ def answer(points: Sequence[Point], limits: Limits) -> str:
     """Return in a sentence which machine to take.
 
     With a limit of time that is the smallest (LUT, then block RAM) that keeps it, else the one
-    with the fewest cycles.
+    with the fewest cycles, or the least time if the clocks of all are known.
     """
     able = [point for point in points if not point.trouble]
     if not able:
         return "no configuration runs all networks"
     networks = " and ".join(able[0].outcomes)
     good = [point for point in able if not limits.broken(point)]
-    fastest = min(good or able, key=lambda point: (point.objective("cycles"), point.size.lut))
+    what = "ms" if all(point.clock for point in able) else "cycles"
+    fastest = min(good or able, key=lambda point: (point.objective(what), point.size.lut))
     speed = f"{fastest.objective('cycles'):,} cycles"
     if limits.mhz is not None:
         speed += f", {limits.milliseconds(fastest):.3g} ms at {limits.mhz:g} MHz"
+    elif what == "ms":
+        speed += f", {fastest.objective(what):.3g} ms at {fastest.clock:g} MHz, as routed"
     if not good:
         return (
             f"no configuration runs {networks} within the limits; the fastest, "

@@ -15,6 +15,7 @@ _FRONT, _BEATEN, _EXCLUDED = "Pareto front", "dominated", "exceeds a limit"
 
 _TITLES = {
     "cycles": "cycles of a run",
+    "ms": "time of a run, ms",
     "area": "area, LUT (estimate)",
     "gates": "area, NAND2 gates (estimate)",
     "bram": "block RAMs",
@@ -129,13 +130,13 @@ def _axis(values: Sequence[float], objective: str) -> dict[str, Any]:
 def _table(study: Shown, keys: dict[int, str]) -> Section:
     fields = list(study.points[0].values) if study.points else []
     columns = [("", "text"), *((name, "number") for name in fields)]
-    kinds = {"traffic": "bytes", "buffer": "bytes", "energy": "real"}
+    kinds = {"traffic": "bytes", "buffer": "bytes", "energy": "real", "ms": "real"}
     columns += [(_TITLES[name], kinds.get(name, "count")) for name in OBJECTIVES]
     rows = []
     for point in study.points:
-        able = not point.trouble
         kind = study.limits.broken(point) or study.kind(point)
-        scores = [round(point.objective(x), 3) if able else None for x in OBJECTIVES]
+        known = point.scores
+        scores = [round(known[x], 3) if x in known else None for x in OBJECTIVES]
         rows.append([kind, *(_plain(point.values[name]) for name in fields), *scores])
     data = {
         "columns": [{"title": title, "kind": kind} for title, kind in columns],
@@ -155,7 +156,7 @@ def _item(study: Shown, point: Point) -> dict[str, Any]:
     rows = [(name, str(_plain(value))) for name, value in point.values.items()]
     if not point.trouble:
         rows += [
-            (_TITLES[name], point.shown(name)) for name in OBJECTIVES if name not in point.values
+            (_TITLES[name], point.shown(name)) for name in point.scores if name not in point.values
         ]
     rows += [(f"cycles of {name}", f"{x.cycles:,}") for name, x in point.counts.items()]
     name = machine_name(point) if point.config is not None else "no such machine"

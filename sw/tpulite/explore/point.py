@@ -8,8 +8,9 @@ from typing import Any
 
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
-from tpulite.explore.area import area, gates
+from tpulite.explore.area import gates
 from tpulite.explore.energy import TABLES, Energy, energy
+from tpulite.explore.families import FAMILIES, family_area, measured_mhz
 from tpulite.explore.measure import Counts, Outcome
 from tpulite.parts import Part
 
@@ -17,6 +18,7 @@ __all__ = ["OBJECTIVES", "Point", "pareto", "two_digits"]
 
 OBJECTIVES = {
     "cycles": "cycles",
+    "ms": "ms",
     "area": "LUT",
     "gates": "gates",
     "bram": "BRAM",
@@ -26,8 +28,8 @@ OBJECTIVES = {
     "buffer": "buffer bytes",
     "multipliers": "multipliers",
 }
-"""What can be made small, and the unit that tables show. Cycles, energy and traffic are those of
-one run of each network, added up."""
+"""What can be made small, and the unit that tables show. Cycles, ms, energy and traffic are
+those of one run of each network, added up."""
 
 _ESTIMATES = ("area", "gates", "energy")
 """Objectives of which no more than two digits are true."""
@@ -51,6 +53,10 @@ class Point:
         Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
     build : Build
         How the machine is written.
+    family : str
+        Of :data:`tpulite.explore.families.FAMILIES`: whose area counts.
+    mhz : float, optional
+        The clock; by default the measured one of the machine, if there is one.
     """
 
     values: Mapping[str, Any]
@@ -59,6 +65,8 @@ class Point:
     reason: str = ""
     process: str = "45nm"
     build: Build = field(default_factory=Build)
+    family: str = FAMILIES[0]
+    mhz: float | None = None
 
     @property
     def trouble(self) -> str:
@@ -73,9 +81,16 @@ class Point:
 
     @cached_property
     def size(self) -> Part:
-        """What the machine takes of an ECP5, as estimated; there is a machine."""
+        """What the machine takes of its family, as estimated; there is a machine."""
         assert self.config is not None
-        return area(self.config, self.build)
+        return family_area(self.config, self.build, self.family)
+
+    @cached_property
+    def clock(self) -> float | None:
+        """Its frequency in MHz: as given, or as measured; None if it is not known."""
+        if self.mhz is not None or self.config is None:
+            return self.mhz
+        return measured_mhz(self.config, self.build, self.family)
 
     @cached_property
     def energy(self) -> Energy:
@@ -84,12 +99,15 @@ class Point:
         return energy(self.config, self.counts.values(), TABLES[self.process])
 
     def objective(self, name: str) -> float:
-        """Return one of :data:`OBJECTIVES`; the point has no trouble."""
+        """Return one of :data:`OBJECTIVES`; the point has no trouble, and for ms a clock."""
         assert self.config is not None
         counts = self.counts.values()
         match name:
             case "cycles":
                 return sum(each.cycles for each in counts)
+            case "ms":
+                assert self.clock is not None
+                return sum(each.cycles for each in counts) / self.clock / 1e3
             case "area":
                 return self.size.lut
             case "gates":
@@ -104,23 +122,39 @@ class Point:
                 return self.config.ub_bytes
         return self.config.array_size**2
 
+    @property
+    def sizes(self) -> dict[str, Part]:
+        """What the machine takes of each family; there is a machine."""
+        assert self.config is not None
+        return {family: family_area(self.config, self.build, family) for family in FAMILIES}
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """All objectives that are known; none if the point has trouble."""
+        known = [name for name in OBJECTIVES if name != "ms" or self.clock is not None]
+        return {} if self.trouble else {name: self.objective(name) for name in known}
+
     def shown(self, name: str) -> str:
         """Return a value that varies, or an objective, as people write it."""
         if name in self.values:
             value = self.values[name]
             return "+".join(value) if isinstance(value, tuple) else str(value)
         value = self.objective(name)
+        if name == "ms":
+            return f"{value:.3g}"
         return two_digits(value) if name in _ESTIMATES else f"{value:,}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        objectives = {} if self.trouble else {name: self.objective(name) for name in OBJECTIVES}
+        sizes = {} if self.config is None else self.sizes
         return {
             "values": dict(self.values),
             "config": None if self.config is None else self.config.as_dict(),
             "trouble": self.trouble,
-            "objectives": objectives,
+            "objectives": self.scores,
+            "mhz": self.clock,
             "size": None if self.config is None else asdict(self.size),
+            "sizes": {family: asdict(size) for family, size in sizes.items()},
             "energy_nj": None if self.trouble else asdict(self.energy),
             "networks": {name: asdict(x) for name, x in self.outcomes.items()},
         }

@@ -10,7 +10,7 @@ from typing import Any
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
-from tpulite.configs import read_field
+from tpulite.configs import named_chip, read_field
 from tpulite.memories import named_memory
 from tpulite.near import no_such
 
@@ -32,6 +32,9 @@ _CYCLES |= {name: range(10_001) for name in ("dram_beat", "dram_burst")}
 
 _LANES = ("requant_lanes", "vector_lanes")
 
+_NAMED = "config"
+"""What names a machine, and how it is written, in place of those of all points."""
+
 _BUILD = ("multipliers", "memories")
 """What may vary of how a machine is written: only its size depends on it."""
 
@@ -47,8 +50,8 @@ class Axis:
     ----------
     field : str
         Of :class:`tpulite.arch.config.Config`, or ``multipliers`` or ``memories`` of
-        :class:`tpulite.arch.build.Build`, or ``memory``, the name of one, or ``dram_latency``,
-        ``dram_response``, ``dram_beat`` or ``dram_burst``: those of
+        :class:`tpulite.arch.build.Build`, or ``config``, a named machine, or ``memory``, the name
+        of one, or ``dram_latency``, ``dram_response``, ``dram_beat`` or ``dram_burst``: those of
         :class:`tpulite.arch.memory.MemoryTiming`.
     values : tuple
         Its values.
@@ -114,17 +117,19 @@ class Space:
         ValueError
             If there is no such machine.
         """
-        same: dict[str, Any] = {x.name: getattr(self.base, x.name) for x in fields(Config)}
-        same |= {name: None for name in _LANES if same[name] == self.base.array_size}
+        base = named_chip(values[_NAMED])[0] if _NAMED in values else self.base
+        same: dict[str, Any] = {x.name: getattr(base, x.name) for x in fields(Config)}
+        same |= {name: None for name in _LANES if same[name] == base.array_size}
         for name in _BY_SIZE:
-            if replace(self.base, **{name: None}) == self.base:
+            if replace(base, **{name: None}) == base:
                 same[name] = None  # as the array has it
-        beside = (*_MEMORY, *_BUILD)
+        beside = (_NAMED, *_MEMORY, *_BUILD)
         return Config(**same | {name: x for name, x in values.items() if name not in beside})
 
     def build(self, values: dict[str, Any]) -> Build:
         """Return how the machine of a point is written; ValueError if that is impossible."""
-        return replace(self.written, **{name: values[name] for name in _BUILD if name in values})
+        written = named_chip(values[_NAMED])[1] if _NAMED in values else self.written
+        return replace(written, **{name: values[name] for name in _BUILD if name in values})
 
     def memory_of(self, values: dict[str, Any]) -> MemoryTiming:
         """Return the memory of a point: that of all, but for what varies."""
@@ -144,7 +149,7 @@ def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
     axes: list[Axis] = []
     for text in texts:
         name, equals, rest = text.partition("=")
-        known = [*(field.name for field in fields(Config)), *_BUILD, *_MEMORY]
+        known = [*(field.name for field in fields(Config)), *_BUILD, *_MEMORY, _NAMED]
         if not equals:
             raise ValueError(f"{text!r} must be FIELD=VALUES; fields are {', '.join(known)}")
         if name not in known:
@@ -163,7 +168,7 @@ def _read(name: str, text: str) -> Iterator[Any]:
     if match is None:
         if not text:
             raise ValueError(f"{name} needs values between commas, or LOW..HIGH")
-        yield _checked(name, text if name == "memory" else read_field(name, text))
+        yield _checked(name, text if name in ("memory", _NAMED) else read_field(name, text))
         return
     low, high = map(int, match.groups())
     if not 0 < low <= high:
@@ -177,6 +182,8 @@ def _checked(name: str, value: Any) -> Any:
     """Return a value; ValueError if it is of a memory that cannot be. Of machines Config knows."""
     if name == "memory":
         named_memory(value)
+    elif name == _NAMED:
+        named_chip(value)
     elif name in _CYCLES and value not in (cycles := _CYCLES[name]):
         ends = f"{cycles.start:,} to {cycles.stop - 1:,}"
         raise ValueError(f"{name} must be {ends} cycles, not {value}")

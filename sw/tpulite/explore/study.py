@@ -7,13 +7,17 @@ from typing import Any
 
 from tpulite.compiler.options import Options
 from tpulite.executors import Executor
+from tpulite.explore.families import FAMILIES
 from tpulite.explore.measure import Outcome, Run, Task, tasks_of
 from tpulite.explore.point import Point
 from tpulite.explore.space import Space
 from tpulite.explore.store import Store, digest_of, run_key
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Study", "Tell"]
+__all__ = ["NO_CLOCK", "Study", "Tell"]
+
+NO_CLOCK = "no clock was measured for it: give --mhz"
+"""Why a machine is none to take if its time counts."""
 
 Tell = Callable[[int, int], None]
 """Called with how many outcomes are known, and how many there will be."""
@@ -37,6 +41,12 @@ class Study:
         Whether to measure what is in the store, too.
     process : str
         Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
+    family : str
+        Of :data:`tpulite.explore.families.FAMILIES`: whose area counts.
+    mhz : float, optional
+        The clock of all machines; by default the measured one of each.
+    clocked : bool
+        Whether machines without a clock are none to take.
     """
 
     networks: Mapping[str, tuple[LayerGraph, ...]]
@@ -45,6 +55,9 @@ class Study:
     store: Store
     fresh: bool = False
     process: str = "45nm"
+    family: str = FAMILIES[0]
+    mhz: float | None = None
+    clocked: bool = False
 
     @cached_property
     def _digests(self) -> dict[str, str]:
@@ -96,7 +109,18 @@ class Study:
         memory = self.space.memory_of(values)
         runs = [Run(name, config, self.options, memory) for name in self.networks]
         keys = {run_key(self._digests[run.network], run): run for run in runs}
-        return Point(values, config, {}, process=self.process, build=build), keys
+        point = Point(
+            values,
+            config,
+            {},
+            process=self.process,
+            build=build,
+            family=self.family,
+            mhz=self.mhz,
+        )
+        if self.clocked and point.clock is None:
+            return replace(point, reason=NO_CLOCK), {}
+        return point, keys
 
     @staticmethod
     def _point(point: Point, runs: Mapping[str, Run], outcomes: Mapping[str, Outcome]) -> Point:

@@ -7,6 +7,7 @@ from rich import box
 from rich.table import Table
 
 from tpulite.explore.chip import Counted
+from tpulite.explore.families import FAMILIES
 from tpulite.explore.limits import Limits
 from tpulite.explore.point import OBJECTIVES, Point
 
@@ -73,13 +74,25 @@ def rows_of(points: Sequence[Point], best: Sequence[Point], limits: Limits) -> l
     names = {name: None for point in points for name in point.outcomes}
     rows = []
     for point in points:
-        scores = {} if point.trouble else {x: point.objective(x) for x in OBJECTIVES}
+        scores = point.scores
         cycles = {name: counts.cycles for name, counts in point.counts.items()}
         rows.append(
             {name: point.shown(name) for name in point.values}
             | {"best": id(point) in chosen}
             | {name: scores.get(name, "") for name in OBJECTIVES}
+            | {"mhz": point.clock or ""}
+            | _sizes(point)
             | {f"cycles_{name}": cycles.get(name, "") for name in names}
             | {"why_not": limits.broken(point)}
         )
     return rows
+
+
+def _sizes(point: Point) -> dict[str, Any]:
+    """Return what a point takes of each family, by resource and family."""
+    known = {} if point.config is None else point.sizes
+    return {
+        f"{what}_{family}": getattr(known[family], what) if known else ""
+        for family in FAMILIES
+        for what in ("lut", "ff", "dsp", "bram")
+    }
