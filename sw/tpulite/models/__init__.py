@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["CLASSES", "CNN_DIGITS", "MLP_DIGITS", "MODELS", "DigitsTest"]
+__all__ = ["CLASSES", "CNN_DIGITS", "MLP_DIGITS", "MODELS", "STORY", "STORY_WORDS", "DigitsTest"]
 
 MODELS = Path(__file__).parent
 """Folder of the network files."""
@@ -15,6 +15,15 @@ CNN_DIGITS = MODELS / "cnn_digits.tflite"
 
 MLP_DIGITS = MODELS / "mlp_digits.npz"
 """A classifier of handwritten digits, 256-64-32-16: images [1, 256], logits [1, 16]."""
+
+STORY = MODELS / "story.tflite"
+"""A decoder that tells stories: word [1, 216], logits of the next one [1, 216].
+
+Keys and values are states.
+"""
+
+STORY_WORDS = MODELS / "story.txt"
+"""Its words and marks in order, one a line."""
 
 CLASSES = 10
 """Digits; the MLP has 16 outputs, and the last six are always 0."""
