@@ -29,7 +29,8 @@ class Recorded:
     name : str
         Name of the file, without its suffix.
     command : str
-        What a user types; it runs in a folder of its own, ``make`` and scripts in the repository.
+        What a user types; it runs in a folder of its own, ``make``, examples and scripts in the
+        repository.
     quick : bool
         Whether it takes a few seconds, so that the quick tests run it.
     timed : bool
@@ -63,7 +64,9 @@ class Recorded:
             done = subprocess.run(
                 self.command,
                 shell=True,
-                cwd=ROOT if self.command.startswith(("make ", "python scripts/")) else folder,
+                cwd=ROOT
+                if self.command.startswith(("make ", "python examples/", "python scripts/"))
+                else folder,
                 env=terminal(),
                 capture_output=True,
                 text=True,

@@ -242,7 +242,7 @@ def test_chat_refuses_in_one_line(tpulite, tmp_path, path):
 
 def test_python_of_the_page_writes_a_text(tmp_path, monkeypatch, capsys):
     page = Path(__file__).resolve().parents[3] / "docs/language.md"
-    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    block, *_ = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     (name,) = re.findall(r'Path\("(.*?)"\)', block)
     LlamaFile(positions=512).save_gguf(tmp_path / name)
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,7 @@
 """Language models ready to write: a network for one token, its cache, and a position."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,13 +32,15 @@ class LanguageModel:
     ----------
     network : Model
         The compiled network of :func:`tpulite.language.step.step_file`; its states are the cache.
-    vocabulary, positions : int
-        Tokens that it knows, and tokens that the cache holds.
+    vocabulary : int
+        Tokens that it knows.
+    positions : int, optional
+        Tokens that the cache holds; by default it keeps the last ones of a text of any length.
     """
 
     network: Model
     vocabulary: int
-    positions: int
+    positions: int | None = None
 
     @property
     def cycles(self) -> int:
@@ -50,6 +52,15 @@ class LanguageModel:
     def weight_bytes(self) -> int:
         """Bytes of weights that DRAM delivers for each token."""
         return sum(len(program.constants) for program in self.network.programs)
+
+    def given(self, token: int, position: int) -> dict[str, np.ndarray]:
+        """Return the inputs of the network for a token."""
+        values = {"token": token, "position": position}
+        return {name: np.array([value], np.int64) for name, value in values.items()}
+
+    def logits(self, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the logits among the outputs of the network, float32 [vocabulary]."""
+        return outputs["logits"].reshape(-1)
 
     def writer(self, device: str | Device = "golden") -> "Writer":
         """Return a text that begins: a cache of its own on a device."""
@@ -117,13 +128,11 @@ class Writer:
         """
         _check_token(token, self.model.vocabulary)
         self._check_room(1)
-        values = {"token": token, "position": self.position}
-        given = {name: np.array([value], np.int64) for name, value in values.items()}
-        results = self._runner.run(given)
+        results = self._runner.run(self.model.given(token, self.position))
         self.position += 1
         if results.cycles is not None:
             self.cycles += results.cycles
-        return results.outputs["logits"].reshape(-1)
+        return self.model.logits(results.outputs)
 
     def generate(
         self,
@@ -178,6 +187,8 @@ class Writer:
             yield last
 
     def _check_room(self, count: int) -> None:
+        if self.model.positions is None:
+            return
         free = self.model.positions - self.position
         if count > free:
             raise ValueError(
