@@ -159,6 +159,13 @@ void chip_set_data_path(void* chip, int beat_cycles, int burst_cycles, int share
   get(chip).memory.set_data_path(beat_cycles, burst_cycles, shared != 0);
 }
 
+void chip_set_constants(void* chip, int read_latency, int beat_cycles, int burst_cycles,
+                        const uint64_t* ranges, size_t count) {
+  std::vector<tpulite::Range> constants;
+  for (size_t i = 0; i < count; i++) constants.push_back({ranges[2 * i], ranges[2 * i + 1]});
+  get(chip).memory.set_constants(read_latency, beat_cycles, burst_cycles, std::move(constants));
+}
+
 uint8_t* chip_dram(void* chip) { return get(chip).memory.bytes().data(); }
 
 void chip_reset(void* chip) { get(chip).reset(); }

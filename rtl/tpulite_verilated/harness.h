@@ -19,6 +19,11 @@ void chip_free(void *chip);
  * bursts, and whether reads and writes take turns; see tpulite.arch.memory.MemoryTiming. */
 void chip_set_data_path(void *chip, int beat_cycles, int burst_cycles, int shared);
 
+/* Addresses, `count` pairs of start and stop, that lie in a second memory, which is only read, and
+ * its timing; see tpulite.arch.memory.MemoryPair. */
+void chip_set_constants(void *chip, int read_latency, int beat_cycles, int burst_cycles,
+                        const uint64_t *ranges, size_t count);
+
 uint8_t *chip_dram(void *chip);
 
 /* Full reset; DRAM stays. */

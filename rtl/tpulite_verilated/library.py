@@ -67,6 +67,10 @@ _SIGNATURES: dict[str, tuple[object, list]] = {
     ),
     "chip_free": (None, [_POINTER]),
     "chip_set_data_path": (None, [_POINTER, *[ctypes.c_int] * 3]),
+    "chip_set_constants": (
+        None,
+        [_POINTER, *[ctypes.c_int] * 3, ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t],
+    ),
     "chip_dram": (ctypes.POINTER(ctypes.c_uint8), [_POINTER]),
     "chip_reset": (None, [_POINTER]),
     "chip_set_errors": (

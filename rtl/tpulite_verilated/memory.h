@@ -1,5 +1,5 @@
-// DRAM behind AXI4 in C++, with the timing of tpulite.arch.memory, exact to the clock edge. The same
-// machine as tpulite_tb/axi_memory.py; a test holds the two to the same edges.
+// DRAM behind AXI4 in C++, or two memories, with the timing of tpulite.arch.memory, exact to the
+// clock edge. The same machine as tpulite_tb/axi_memory.py; a test holds the two to the same edges.
 #pragma once
 
 #include <algorithm>
@@ -53,13 +53,22 @@ class Memory {
     timing_.beat_cycles = beat_cycles, timing_.burst_cycles = burst_cycles, timing_.shared = shared;
   }
 
+  // A second memory, which is only read, has these addresses.
+  void set_constants(int read_latency, int beat_cycles, int burst_cycles,
+                     std::vector<Range> constants) {
+    constants_timing_ = timing_;
+    constants_timing_.read_latency = read_latency;
+    constants_timing_.beat_cycles = beat_cycles, constants_timing_.burst_cycles = burst_cycles;
+    constants_ = std::move(constants);
+  }
+
   std::vector<Range> read_errors, write_errors;
   int64_t mute_after = std::numeric_limits<int64_t>::max();  // reads, and likewise writes, answered
 
   void reset(Top& top) {
     reads_.clear(), requests_.clear(), data_.clear(), answers_.clear();
     read_count_ = write_count_ = 0;
-    free_[0] = free_[1] = 0;
+    std::fill(std::begin(free_), std::end(free_), 0);
     top.m_axi_rvalid = top.m_axi_bvalid = 0;
     top.m_axi_arready = top.m_axi_awready = top.m_axi_wready = 1;
   }
@@ -103,6 +112,7 @@ class Memory {
     int64_t due;  // of its next beat
     unsigned id;
     size_t next;  // beat
+    int pace;     // edges from a beat to the next
     std::vector<Beat> beats;
     std::vector<uint8_t> responses;
   };
@@ -129,9 +139,13 @@ class Memory {
   void read(const Top& top) {
     uint64_t address = top.m_axi_araddr;
     int beats = top.m_axi_arlen + 1;
-    int64_t begin = std::max(now_, free_[0]);
-    free_[0] = begin + beats * timing_.beat_cycles + timing_.burst_cycles;
-    ReadBurst burst{due(begin, timing_.read_latency, read_count_++), top.m_axi_arid, 0, {}, {}};
+    bool constant = lies(address, beats, constants_);
+    const Timing& timing = constant ? constants_timing_ : timing_;
+    int64_t& free = free_[constant ? 2 : 0];
+    int64_t begin = std::max(now_, free);
+    free = begin + beats * timing.beat_cycles + timing.burst_cycles;
+    ReadBurst burst{due(begin, timing.read_latency, read_count_++), top.m_axi_arid, 0,
+                    timing.beat_cycles, {}, {}};
     for (int i = 0; i < beats; i++, address += kBeatBytes) {
       Beat beat{};
       bool error = fails(address, 1, read_errors);
@@ -155,7 +169,8 @@ class Memory {
     edge = std::max(edge, free + request.beats * timing_.beat_cycles);
     free = edge + timing_.burst_cycles;
     answer.due = due(edge, timing_.write_response, write_count_++);
-    if (fails(request.address, request.beats, write_errors)) {
+    if (fails(request.address, request.beats, write_errors) ||
+        lies(request.address, request.beats, constants_)) {
       answer.response = kSlvErr;
       answer.data.clear();
     }
@@ -168,7 +183,7 @@ class Memory {
     top.m_axi_rid = burst.id;
     top.m_axi_rresp = burst.responses[burst.next];
     top.m_axi_rlast = ++burst.next == burst.beats.size();
-    burst.due += timing_.beat_cycles;
+    burst.due += burst.pace;
     if (top.m_axi_rlast) reads_.pop_front();
   }
 
@@ -186,8 +201,12 @@ class Memory {
 
   bool fails(uint64_t address, int beats, const std::vector<Range>& errors) const {
     uint64_t stop = address + uint64_t(beats) * kBeatBytes;
-    if (stop > bytes_.size()) return true;
-    for (const Range& range : errors)
+    return stop > bytes_.size() || lies(address, beats, errors);
+  }
+
+  static bool lies(uint64_t address, int beats, const std::vector<Range>& ranges) {
+    uint64_t stop = address + uint64_t(beats) * kBeatBytes;
+    for (const Range& range : ranges)
       if (address < range.stop && range.start < stop) return true;
     return false;
   }
@@ -201,10 +220,12 @@ class Memory {
 
   std::vector<uint8_t> bytes_;
   Timing timing_;
+  Timing constants_timing_{};
+  std::vector<Range> constants_;
   Random random_;
   int64_t now_ = 0;  // number of the next edge
   int64_t read_count_ = 0, write_count_ = 0;
-  int64_t free_[2] = {0, 0};  // from when on the data path is free: of reads, of writes
+  int64_t free_[3] = {0, 0, 0};  // from when on the path is free of reads, writes, constants
   bool accepted_r_ = false, accepted_b_ = false;
   std::deque<ReadBurst> reads_;
   std::deque<Request> requests_;

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
-from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryPair, MemoryTiming
 from tpulite.arch.registers import RunState, offset_of
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
@@ -37,7 +37,8 @@ class RtlDevice:
     dram_bytes : int
         Size of DRAM.
     timing : MemoryTiming
-        Of DRAM, in clock edges; latencies at least 2 each.
+        Of DRAM, in clock edges; latencies at least 2 each. Beside a pair of memories, a run reads
+        its constants and commands from that of constants.
     stall : float
         Fraction of the cycles in which each AXI channel pauses, at random.
     jitter : int
@@ -82,12 +83,14 @@ class RtlDevice:
         max_cycles: int = 100_000_000,
         verilog: str | None = None,
     ) -> None:
-        if min(timing.read_latency, timing.write_response) < _MIN_LATENCY:
+        latencies = (timing.read_latency, timing.write_response, timing.constants.read_latency)
+        if min(latencies) < _MIN_LATENCY:
             raise ValueError(f"Latencies must be at least {_MIN_LATENCY} edges, not {timing!r}")
         if not 0 <= stall < 1:
             raise ValueError(f"Fraction of stalled cycles must be in [0, 1), not {stall!r}")
         self.config = config
         self.dram_bytes = dram_bytes
+        self.timing = timing
         self.trace = trace
         self.max_cycles = max_cycles
         self.traces: dict[Engine, EngineTrace] = {}
@@ -138,6 +141,8 @@ class RtlDevice:
         TimeoutError
             If there is no interrupt within ``max_cycles``.
         """
+        if isinstance(self.timing, MemoryPair):
+            self._set_constants(job.constants)
         self._library.chip_trace(self._chip, self.trace)
         result = self._execute(driver.run(job))
         if self.trace:
@@ -155,9 +160,13 @@ class RtlDevice:
     def set_errors(self, read: Iterable[range] = (), write: Iterable[range] = ()) -> None:
         """Replace the addresses that are answered with an error."""
         for is_write, ranges in ((0, read), (1, write)):
-            flat = [bound for span in ranges for bound in (span.start, span.stop)]
-            array = (ctypes.c_uint64 * len(flat))(*flat)
-            self._library.chip_set_errors(self._chip, is_write, array, len(flat) // 2)
+            self._library.chip_set_errors(self._chip, is_write, *_bounds(ranges))
+
+    def _set_constants(self, ranges: Iterable[range]) -> None:
+        """Say what lies in the memory of constants."""
+        timing = self.timing.constants
+        cycles = timing.read_latency, timing.beat_cycles, timing.burst_cycles
+        self._library.chip_set_constants(self._chip, *cycles, *_bounds(ranges))
 
     def set_mute_after(self, bursts: int | None) -> None:
         """Answer so many more reads, and writes, counted from the last full reset."""
@@ -242,3 +251,9 @@ class RtlDevice:
         if response != _OKAY:
             answer = "does not answer" if response < 0 else f"answers {response} to"
             raise OSError(f"The chip {answer} a {access} of register {offset:#x}")
+
+
+def _bounds(ranges: Iterable[range]) -> tuple[ctypes.Array, int]:
+    """Return ranges as the library takes them, and how many they are."""
+    flat = [bound for span in ranges for bound in (span.start, span.stop)]
+    return (ctypes.c_uint64 * len(flat))(*flat), len(flat) // 2

@@ -158,7 +158,7 @@ class Program:
                 ),
                 resident=tuple((start, stop) for start, stop in metadata["resident"]),
                 bound=bool(metadata.get("bound")),
-                memory=MemoryTiming(**metadata.get("memory", {})),
+                memory=MemoryTiming.from_dict(metadata.get("memory", {})),
             )
 
     @classmethod

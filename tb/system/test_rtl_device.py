@@ -12,7 +12,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
-from tpulite.arch.memory import MemoryTiming, WindowBinding
+from tpulite.arch.memory import MemoryPair, MemoryTiming, WindowBinding
 from tpulite.arch.registers import Control, EngineState, Fault, offset_of
 from tpulite.runtime.device import Job
 from tpulite_tb.chip import ChipBench
@@ -32,12 +32,16 @@ LIMITED = (
     MemoryTiming(12, 4, 8, 5, shared=True),
     MemoryTiming(50, 8, 3, 0, shared=False),
     MemoryTiming(4, 2, 0, 40, shared=False),
+    MemoryPair(4, 2, 1, 3, shared=True, of_constants=MemoryTiming(64, beat_cycles=16)),
+    MemoryPair(20, 8, 2, 6, of_constants=MemoryTiming(4, beat_cycles=1, burst_cycles=9)),
 )
+PROGRAM = 1 << 32
+"""Where no memory is: the copy chip reads no program."""
 
 
 def copy_job(bursts: int, *, seed: int = 0) -> Job:
     size = 256 * bursts
-    return Job(0, seed, (WindowBinding(SOURCE, size), WindowBinding(TARGET, size)))
+    return Job(PROGRAM, seed, (WindowBinding(SOURCE, size), WindowBinding(TARGET, size)))
 
 
 @cache
@@ -132,6 +136,17 @@ def test_a_long_run_tells_how_far_it_is():
     assert same and len(told) > 1 and told == sorted(told)
     assert all(cycles % 4096 == 0 for cycles in told[:-1])
     assert told[-2] < result.counters["cycles"] <= told[-1] + 10
+
+
+def test_nothing_is_written_where_constants_lie():
+    data, pair = random.randbytes(256), MemoryPair(of_constants=MemoryTiming())
+    for timing, same in ((pair, False), (pair.tensors, True)):
+        device = make_device(timing=timing)
+        device.write(SOURCE, data)
+        source = WindowBinding(SOURCE, 256)
+        result = device.run(Job(PROGRAM, 0, (source, source)))
+        assert (result.fault is None) == same
+        assert device.read(SOURCE, 256).tobytes() == data
 
 
 def test_ranges_answer_errors():
@@ -233,6 +248,10 @@ def test_broken_verilog_shows_the_tool_s_message(monkeypatch, tmp_path):
     ("options", "message"),
     [
         ({"timing": MemoryTiming(1, 8)}, r"^Latencies must be at least 2 edges, not MemoryTiming"),
+        (
+            {"timing": MemoryPair(of_constants=MemoryTiming(1))},
+            r"^Latencies must be at least 2 edges, not MemoryPair",
+        ),
         ({"stall": 1.0}, r"^Fraction of stalled cycles must be in \[0, 1\), not 1.0$"),
     ],
 )

@@ -28,7 +28,8 @@ class ReferenceMemory:
     AR, AW and W are always ready; reads are answered in the order of their requests, any number
     outstanding. To be as hard as AXI allows on a master that does not wait for
     responses, a read returns what the memory held at its request, and a write is seen by reads only
-    from its response on.
+    from its response on. Beside a pair of memories, :attr:`constants` says what lies in that of
+    constants.
 
     Parameters
     ----------
@@ -50,6 +51,12 @@ class ReferenceMemory:
     mute_after : int, optional
         Reads, and likewise writes, that are answered; those that follow never are. May be changed
         at any time.
+
+    Attributes
+    ----------
+    constants : list of range
+        Addresses that lie in the memory of constants, if ``timing`` is a pair: a write there is
+        answered SLVERR. May be changed between runs.
     """
 
     def __init__(  # noqa: PLR0913 - what can be set of a memory
@@ -65,7 +72,8 @@ class ReferenceMemory:
         write_errors: Iterable[range] = (),
         mute_after: int | None = None,
     ) -> None:
-        if min(timing.read_latency, timing.write_response) < MIN_LATENCY:
+        latencies = (timing.read_latency, timing.write_response, timing.constants.read_latency)
+        if min(latencies) < MIN_LATENCY:
             raise ValueError(f"Latencies must be at least {MIN_LATENCY} edges, not {timing!r}")
         self.size = size
         self.timing = timing
@@ -73,6 +81,7 @@ class ReferenceMemory:
         self.read_errors = list(read_errors)
         self.write_errors = list(write_errors)
         self.mute_after = mute_after
+        self.constants: list[range] = []
         self.edges = 0
         self.mem = bytearray(size)
         self._rng = random.Random(random.getrandbits(64))
@@ -100,7 +109,7 @@ class ReferenceMemory:
     def fails(self, address: int, beats: int, errors: list[range]) -> bool:
         """Return whether an access is answered with an error."""
         stop = address + beats * BEAT_BYTES
-        return stop > self.size or any(address < x.stop and x.start < stop for x in errors)
+        return stop > self.size or _lies(address, beats, errors)
 
     def _check(self, address: int, size: int) -> None:
         if address < 0 or address + size > self.size:
@@ -111,7 +120,8 @@ class ReferenceMemory:
         self._requests: deque[_Write] = deque()
         self._beats: deque[tuple[int, int, int]] = deque()
         self._numbers = {"read": 0, "write": 0}
-        self._free = {"read": 0, "write": 0}  # edge from which on the data path is free
+        # Edges from which on data paths are free.
+        self._free = {"read": 0, "write": 0, "constants": 0}
         for source in (self._r, self._b):
             source.forget()
         for sink in (self._ar, self._aw, self._w):
@@ -141,9 +151,11 @@ class ReferenceMemory:
 
     def _read(self, number: int, first: int, length: int) -> None:
         """Queue the beats of a burst, with what the memory holds now."""
-        timing = self.timing
-        begin = max(self.edges, self._free["read"])
-        self._free["read"] = begin + (length + 1) * timing.beat_cycles + timing.burst_cycles
+        timing, path = self.timing, "read"
+        if _lies(first, length + 1, self.constants):
+            timing, path = self.timing.constants, "constants"
+        begin = max(self.edges, self._free[path])
+        self._free[path] = begin + (length + 1) * timing.beat_cycles + timing.burst_cycles
         due = self._due("read", begin, timing.read_latency)
         for index in range(length + 1):
             address = first + index * BEAT_BYTES
@@ -165,7 +177,8 @@ class ReferenceMemory:
                 data = word.to_bytes(BEAT_BYTES, "little")
                 stores += [(first + j, data[j]) for j in range(BEAT_BYTES) if strobe >> j & 1]
             edge = self._written(edge, request.length + 1)
-            fails = self.fails(request.address, request.length + 1, self.write_errors)
+            refused = [*self.write_errors, *self.constants]
+            fails = self.fails(request.address, request.length + 1, refused)
             values = (request.number, _SLVERR if fails else _OKAY)
             due = self._due("write", edge, self.timing.write_response)
             self._b.queue.append(_Answer(due, values, () if fails else tuple(stores)))
@@ -188,6 +201,12 @@ class ReferenceMemory:
     def _pauses(self) -> bool:
         """Draw whether a channel pauses in the next cycle."""
         return bool(self._stall) and self._rng.random() < self._stall
+
+
+def _lies(address: int, beats: int, ranges: Iterable[range]) -> bool:
+    """Return whether a burst touches one of some ranges."""
+    stop = address + beats * BEAT_BYTES
+    return any(address < each.stop and each.start < stop for each in ranges)
 
 
 @dataclass(frozen=True)

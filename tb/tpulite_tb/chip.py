@@ -9,6 +9,7 @@ from cocotb.triggers import ClockCycles
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
+from tpulite.arch.memory import MemoryPair
 from tpulite.runtime import driver
 from tpulite.runtime.device import Job, RunResult
 from tpulite_tb.axi_memory import ReferenceMemory
@@ -89,6 +90,8 @@ class ChipBench:
         """Run a program that lies in DRAM to its END or its fault."""
         if self._recorder:
             self._recorder.clear()
+        if isinstance(self.memory.timing, MemoryPair):
+            self.memory.constants = list(job.constants)
         result = await self.execute(driver.run(job))
         if self._recorder:
             self.traces = self._recorder.traces(result.counters["cycles"])

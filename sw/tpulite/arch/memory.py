@@ -1,13 +1,16 @@
 """The DRAM side of the contract: windows and the reference memory."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any
 
 __all__ = [
     "ADDRESS_BITS",
     "PAGE_BYTES",
     "REFERENCE_MEMORY",
     "WINDOWS",
+    "MemoryPair",
     "MemoryTiming",
     "Window",
     "WindowBinding",
@@ -89,7 +92,7 @@ class MemoryTiming:
     shared: bool = False
 
     def __post_init__(self) -> None:
-        for each in fields(self):
+        for each in fields(MemoryTiming):
             if getattr(self, each.name) < 0:
                 raise ValueError(f"{each.name} must be at least 0, not {getattr(self, each.name)}")
 
@@ -98,6 +101,75 @@ class MemoryTiming:
         """Whether the data path can be busy, so that AXI is not the only limit."""
         return self.beat_cycles > 0 or self.burst_cycles > 0
 
+    @property
+    def constants(self) -> "MemoryTiming":
+        """The memory in which constants and commands lie."""
+        return self
+
+    @property
+    def tensors(self) -> "MemoryTiming":
+        """The memory in which inputs, outputs and scratch lie."""
+        return self
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> "MemoryTiming":
+        """Return the memory that ``dataclasses.asdict`` has made ``values`` of.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is no such memory.
+        """
+        if "of_constants" not in values:
+            return MemoryTiming(**values)
+        return MemoryPair(**{**values, "of_constants": MemoryTiming(**values["of_constants"])})
+
 
 REFERENCE_MEMORY = MemoryTiming()
 """What cycle counts refer to, if no other memory is named."""
+
+
+@dataclass(frozen=True)
+class MemoryPair(MemoryTiming):
+    """Two memories behind the AXI port: one for constants and commands, one for everything else.
+
+    The fields of :class:`MemoryTiming` are those of the memory of tensors. A burst goes to the
+    memory in which its address lies, and passes a data path of that memory: the two do not wait for
+    each other. Reads of both are answered in the order of their requests, as those of one AXI ID
+    must be: beats that are ready early wait, and then come one a cycle. Constants are only read: a
+    write to their memory is answered with an error.
+
+    Parameters
+    ----------
+    of_constants : MemoryTiming
+        The memory of constants and commands; ``write_response`` and ``shared`` do not matter.
+
+    Raises
+    ------
+    ValueError
+        If a number of cycles is negative, or the memory of constants is a pair itself.
+    """
+
+    of_constants: MemoryTiming = REFERENCE_MEMORY
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.of_constants, MemoryPair):
+            raise ValueError("the memory of constants must be one memory, not a pair")
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether AXI is not the only limit: of a pair always, as reads wait for each other."""
+        return True
+
+    @property
+    def constants(self) -> MemoryTiming:
+        """The memory in which constants and commands lie."""
+        return self.of_constants
+
+    @property
+    def tensors(self) -> MemoryTiming:
+        """The memory in which inputs, outputs and scratch lie."""
+        return MemoryTiming(
+            **{each.name: getattr(self, each.name) for each in fields(MemoryTiming)}
+        )

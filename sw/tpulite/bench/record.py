@@ -1,6 +1,6 @@
 """The result of a workload."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["Record"]
@@ -44,6 +44,9 @@ class Record:
         Counters of the chip.
     peers : list of dict
         Figures of other machines.
+    memories : list of dict
+        What the programs need of each memory: the fields of
+        :class:`tpulite.report.memory_use.MemoryUse`.
     """
 
     workload: str
@@ -64,3 +67,4 @@ class Record:
     dram_written_bytes: int | None
     counters: dict[str, int]
     peers: list[dict[str, Any]]
+    memories: list[dict[str, Any]] = field(default_factory=list)

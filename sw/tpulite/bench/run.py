@@ -9,6 +9,7 @@ from tpulite.bench.workload import Outcome, Run
 from tpulite.bench.workloads import parse_workload
 from tpulite.memories import REFERENCE, memory_name, named_memory
 from tpulite.report.bounds import dram_cycles
+from tpulite.report.memory_use import memory_uses
 from tpulite.report.peers import peers_of
 from tpulite.runtime.device import Device
 
@@ -90,4 +91,5 @@ def _record(name: str, run: Run, device: Device, device_name: str, memory: str) 
         dram_written_bytes=written,
         counters=dict(outcome.counters),
         peers=[asdict(peer) for peer in peers_of(name)] if memory == REFERENCE else [],
+        memories=[use.as_dict() for use in memory_uses(outcome.programs)],
     )

@@ -38,6 +38,7 @@ from tpulite.cli.bench_tables import (
     bench_table,
     compile_table,
     goal_table,
+    memory_table,
     network_table,
     operator_table,
     peer_table,
@@ -164,7 +165,13 @@ def _bench(
         runs = run_workloads(names, machine, device_name=device, resident=resident, memory=memory)
         records.extend(_with_bar(runs, names))
     finally:  # minutes of measurements are shown even if the last one fails
-        _print(console, bench_table(records), goal_table(records), peer_table(records))
+        _print(
+            console,
+            bench_table(records),
+            memory_table(records),
+            goal_table(records),
+            peer_table(records),
+        )
     save_json(json_path, [asdict(record) for record in records])
     _require_exact(records)
 

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from tpulite.bench import Ablation, Compilation, NetworkRecord, OperatorRecord, Record
 from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
+from tpulite.memories import REFERENCE
 
 __all__ = [
     "ablation_table",
@@ -14,6 +15,7 @@ __all__ = [
     "compile_table",
     "cycles_each",
     "goal_table",
+    "memory_table",
     "network_table",
     "number",
     "operator_table",
@@ -42,6 +44,26 @@ def bench_table(records: Sequence[Record]) -> Table:
             number(record.dram_written_bytes),
             _yes(record.bit_exact),
         )
+    return table
+
+
+def memory_table(records: Sequence[Record]) -> Table:
+    """Return what workloads need of each memory; empty beside the reference memory."""
+    table = _table(
+        "workload",
+        ("memory", "read", "written", "held"),
+        title="bytes of each memory",
+        caption="held: constants and commands of all programs, and the largest tensors of one",
+    )
+    for record in records:
+        for use in record.memories if record.memory != REFERENCE else ():
+            table.add_row(
+                record.workload,
+                f"{use['memory']}, {use['holds']}",
+                number(use["read_bytes"]),
+                number(use["written_bytes"]),
+                number(use["peak_bytes"]),
+            )
     return table
 
 

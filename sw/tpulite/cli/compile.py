@@ -17,6 +17,7 @@ from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
+from tpulite.report.memory_use import memory_lines
 from tpulite.report.network_facts import next_step
 from tpulite.report.profile import profile_model
 from tpulite.runtime.example import draw_example
@@ -100,6 +101,8 @@ def compile_file(  # noqa: PLR0913 - options of the command
     if report:
         if reports:
             show(console, compilation_table(reports, title=model.graph.name))
+        for line in memory_lines(model.steady_programs):
+            say(console, line)
         for line in host_lines(model.summary()):
             say(console, line)
     else:

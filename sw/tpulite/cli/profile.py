@@ -29,6 +29,7 @@ from tpulite.frontend.files import network_name
 from tpulite.program import Program, is_program_file
 from tpulite.report.activity import activity_line
 from tpulite.report.advice import advise, advise_slowest
+from tpulite.report.memory_use import memory_lines
 from tpulite.report.profile import Profile, profile_model, profile_run
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
@@ -95,4 +96,6 @@ def _print(console: Console, profile: Profile, speed: Speed) -> None:
         console.print("all operators run on the CPU: there are no cycles to show")
         return
     console.print(activity_line(profile.activity), highlight=False)
+    for line in memory_lines(profile.programs):
+        say(console, line)
     say(console, f"{profile.counted_by}: {speed.line()}")

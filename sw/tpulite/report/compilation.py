@@ -10,6 +10,7 @@ from tpulite.arch.memory import Window
 from tpulite.golden.timing import program_cycles
 from tpulite.program import Program
 from tpulite.report.buffer import buffer_use
+from tpulite.report.memory_use import MemoryUse, memory_uses
 from tpulite.report.traffic import dram_traffic
 
 __all__ = ["CompilationReport", "compilation_table", "report_programs"]
@@ -38,7 +39,9 @@ class CompilationReport:
     removed_channels, removed_macs : int
         Channels of activations, and multiplications, that no result needs and that were left out.
     cycles : int, optional
-        Cycles that the cycle model predicts, with the reference memory; None if it was not asked.
+        Cycles that the cycle model predicts, with the programs' memory; None if it was not asked.
+    memories : tuple of MemoryUse
+        What they need of each memory.
     """
 
     commands: int
@@ -53,12 +56,15 @@ class CompilationReport:
     removed_channels: int = 0
     removed_macs: int = 0
     cycles: int | None = None
+    memories: tuple[MemoryUse, ...] = ()
 
     def line(self) -> str:
         """Return traffic and room in words, and what was left out, if that is something."""
+        dram = f"DRAM: {self.read_bytes:,} bytes read, {self.written_bytes:,} written"
+        if len(self.memories) > 1:
+            dram = "; ".join(use.line() for use in self.memories)
         text = (
-            f"DRAM: {self.read_bytes:,} bytes read, {self.written_bytes:,} written; "
-            f"buffer: {self.touched_rows:,} of {self.ub_rows:,} rows used, "
+            f"{dram}; buffer: {self.touched_rows:,} of {self.ub_rows:,} rows used, "
             f"{self.live_rows:,} live at the peak"
         )
         if self.removed_channels:
@@ -100,6 +106,7 @@ def report_programs(programs: Sequence[Program], *, cycles: bool) -> Compilation
         live_rows=max(use.live for use in uses),
         ub_rows=config.ub_rows,
         cycles=sum(map(program_cycles, programs)) if cycles else None,
+        memories=memory_uses(programs),
     )
 
 

@@ -13,6 +13,7 @@ from tpulite.memories import memory_name
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
 from tpulite.report.activity import Activity, engine_activity
+from tpulite.report.memory_use import memory_uses
 from tpulite.report.profile_table import profile_table
 from tpulite.report.spending import Cause, spend_cycles
 from tpulite.report.traced_run import CYCLE_MODEL, TracedRun, trace_runs
@@ -132,6 +133,11 @@ class Profile(JupyterMixin):
     runs: tuple[TracedRun, ...]
 
     @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs of the runs."""
+        return tuple(run.program for run in self.runs)
+
+    @property
     def counted_by(self) -> str:
         """Whose cycles they are, and beside which memory, if it is not the reference memory."""
         memories = {run.program.memory for run in self.runs} - {REFERENCE_MEMORY}
@@ -180,7 +186,8 @@ class Profile(JupyterMixin):
         return {
             "network": self.network,
             "device": self.device,
-            "memory": [memory_name(run.program.memory) for run in self.runs],
+            "memory": [memory_name(each.memory) for each in self.programs],
+            "memories": [use.as_dict() for use in memory_uses(self.programs)],
             "config": asdict(self.config),
             "batch": self.batch,
             "cycles": self.cycles,

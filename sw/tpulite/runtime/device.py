@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tpulite.arch.config import Config
-from tpulite.arch.memory import WindowBinding
+from tpulite.arch.config import COMMAND_BYTES, Config
+from tpulite.arch.memory import Window, WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite.near import no_such
 from tpulite.needs import install_command
@@ -59,6 +59,13 @@ class Job:
     windows: tuple[WindowBinding, ...]
     watchdog: int = 1_000_000
     resident: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def constants(self) -> tuple[range, range]:
+        """Addresses of what a run only reads and nobody changes: constants and commands."""
+        window = self.windows[Window.CONSTANTS]
+        stop = self.program_address + COMMAND_BYTES * self.program_length
+        return range(window.base, window.base + window.size), range(self.program_address, stop)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
-from tpulite.compiler.plan.layer_cost import dram_cycles, transfer_cycles
+from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles, transfer_cycles
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
 from tpulite.compiler.plan.pointwise import POINTWISE, PointwisePlan
 from tpulite.compiler.plan.pool_cuts import PoolPlan
@@ -66,7 +66,8 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
     memory = table.options.timing
     load = transfer_cycles(moved.read * batch, config, memory)
     store = transfer_cycles(written, config, memory)
-    dram = dram_cycles(read, written, config, memory)
+    commands = table.compute(index, -(-height * batch // strips), width).commands * strips
+    dram = dram_cycles(DramRows(moved.read * batch, loaded, written, commands), config, memory)
     rows = min(at_once, limit // _CONSTANTS)
     cycles = engines.mxu * batch + step_cycles(config) * steps
     if moved.passes:
@@ -80,7 +81,6 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
             cycles += load if alternate else load // strips + store // (strips * PARTS)
     else:
         cycles = max(cycles + engines.vpu * batch // PARTS, dram)
-    commands = table.compute(index, -(-height * batch // strips), width).commands * strips
     return Cost(cycles, read, written, rows, commands, tiled)
 
 

@@ -3,7 +3,7 @@
 from tpulite.compiler.geometry.planes import block_parts, plane_rows, runs_by_blocks
 from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.plan.layer_cost import dram_cycles
+from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles
 
 __all__ = ["blocks_cost", "can_run_by_blocks"]
 
@@ -37,10 +37,12 @@ def blocks_cost(table: GraphTable, members: range, resident: frozenset[str]) -> 
         table.compute(i, *(extents[table.outputs[i]] for extents in table.extents)) for i in members
     ]
     constants = sum(table.constants[i] for i in members)
-    read = constants + (table.rows(source) if table.enters(source, members) else 0)
+    read = table.rows(source) if table.enters(source, members) else 0
     written = 0 if here and output not in table.layers.outputs else table.rows(output)
+    commands = batch * sum(each.commands for each in engines)
+    moved = DramRows(read, constants, written, commands)
     cycles = max(
         sum(each.mxu for each in engines) * batch + step_cycles(config),
-        dram_cycles(read, written, config, table.options.timing),
+        dram_cycles(moved, config, table.options.timing),
     )
-    return Cost(cycles, read, written, rows, batch * sum(each.commands for each in engines))
+    return Cost(cycles, read + constants, written, rows, commands)

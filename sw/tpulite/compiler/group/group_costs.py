@@ -10,7 +10,7 @@ from tpulite.compiler.group.block_costs import blocks_cost
 from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.step_positions import StepPositions, middle_step
-from tpulite.compiler.plan.layer_cost import dram_cycles, transfer_cycles
+from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles, transfer_cycles
 
 __all__ = ["GroupCosts"]
 
@@ -120,7 +120,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
     slowest = max(
         (mxu + waits) * batch + step_cycles(config) * steps * len(members),
         (vpu + copies) * batch,
-        dram_cycles(read + constants, written, config, memory),
+        dram_cycles(DramRows(read, constants, written, commands * steps), config, memory),
     )
     if strips.latest:  # the pipeline is filled and drained, and waits for the largest slice
         height = table.height(members)

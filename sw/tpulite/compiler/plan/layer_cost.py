@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Drain, VectorOp
-from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryPair, MemoryTiming
 from tpulite.arch.timing import (
+    COMMAND_BEATS,
     drain_interval,
     row_cycles,
     vector_cycles,
@@ -40,7 +41,7 @@ from tpulite.graph.layers import (
     Transpose,
 )
 
-__all__ = ["Engines", "compute_cycles", "conv_cycles", "dram_cycles", "transfer_cycles"]
+__all__ = ["DramRows", "Engines", "compute_cycles", "conv_cycles", "dram_cycles", "transfer_cycles"]
 
 
 class Engines(NamedTuple):
@@ -51,20 +52,44 @@ class Engines(NamedTuple):
     commands: int
 
 
+class DramRows(NamedTuple):
+    """What goes to and comes from DRAM: rows of the unified buffer, and commands."""
+
+    read: int
+    constants: int
+    written: int
+    commands: int
+
+
 def transfer_cycles(rows: int, config: Config, memory: MemoryTiming = REFERENCE_MEMORY) -> int:
     """Return the cycles in which LOAD or STORE moves rows of the unified buffer."""
     cycles = rows * row_cycles(config)
     if not memory.is_limited:
         return cycles
     bursts = -(-rows * config.row_bytes // (BEAT_BYTES * config.burst_beats))
-    beats = bursts * config.burst_beats
-    return max(cycles, beats * memory.beat_cycles + bursts * memory.burst_cycles)
+    return max(cycles, bursts * _burst_cycles(config, memory))
 
 
-def dram_cycles(read: int, written: int, config: Config, memory: MemoryTiming) -> int:
-    """Return the cycles in which LOAD and STORE, beside each other, move so many rows."""
-    load, store = (transfer_cycles(rows, config, memory) for rows in (read, written))
-    return load + store if memory.shared else max(load, store)
+def _burst_cycles(config: Config, memory: MemoryTiming) -> int:
+    """Return the cycles of a data path for the longest burst."""
+    return config.burst_beats * memory.beat_cycles + memory.burst_cycles
+
+
+def dram_cycles(moved: DramRows, config: Config, memory: MemoryTiming) -> int:
+    """Return the cycles in which LOAD and STORE, beside each other, move rows.
+
+    LOAD executes one command after the other, so what it reads from one memory hardly overlaps with
+    what it reads from another. Commands count only if they share a memory with constants alone.
+    """
+    store = transfer_cycles(moved.written, config, memory)
+    if not isinstance(memory, MemoryPair):
+        load = transfer_cycles(moved.read + moved.constants, config, memory)
+        return load + store if memory.shared else max(load, store)
+    read = transfer_cycles(moved.read, config, memory)
+    constants = transfer_cycles(moved.constants, config, memory.constants)
+    bursts = -(-moved.commands * COMMAND_BEATS // config.burst_beats)
+    fetch = bursts * _burst_cycles(config, memory.constants)
+    return max(read + constants, constants + fetch, read + store if memory.shared else store)
 
 
 def compute_cycles(

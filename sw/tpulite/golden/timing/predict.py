@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
-from tpulite.arch.memory import REFERENCE_MEMORY, MemoryTiming
+from tpulite.arch.memory import REFERENCE_MEMORY, MemoryPair, MemoryTiming
 from tpulite.arch.timing import AXI_SLICES
 from tpulite.golden.timing.burst_stores import BurstStores
 from tpulite.golden.timing.clockwork import Clockwork
@@ -81,11 +81,23 @@ def program_timeline(program: Program) -> Timeline:
 
 def _machine(commands: Sequence[Command], config: Config, memory: MemoryTiming) -> Clockwork:
     if config.axi_slices:  # for the chip it is a slower memory
-        later = (memory.read_latency + AXI_SLICES, memory.write_response + AXI_SLICES)
-        memory = replace(memory, read_latency=later[0], write_response=later[1])
+        memory = _later(memory)
     machine = Clockwork(commands, config, memory)
     reads = DataPath(memory)
     writes = reads if memory.shared else DataPath(memory)
+    constants = DataPath(memory.constants) if isinstance(memory, MemoryPair) else reads
+    loads = Loads(machine, reads, constants)
     stores = BurstStores(machine, writes) if memory.is_limited else Stores(machine)
-    machine.heads = [Loads(machine, reads), stores, Matrix(machine), Vectors(machine)]
+    machine.heads = [loads, stores, Matrix(machine), Vectors(machine)]
     return machine
+
+
+def _later(memory: MemoryTiming) -> MemoryTiming:
+    """Return a memory as it is for a chip whose AXI port has register slices."""
+    if isinstance(memory, MemoryPair):
+        memory = replace(memory, of_constants=_later(memory.of_constants))
+    return replace(
+        memory,
+        read_latency=memory.read_latency + AXI_SLICES,
+        write_response=memory.write_response + AXI_SLICES,
+    )
