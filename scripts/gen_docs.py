@@ -122,7 +122,7 @@ def effects_section() -> list[str]:
             for name in ("transfer", "conv", "depthwise", "vector")
         ),
         *(getattr(effects, name) for name in ("_region", "_input_rows", "output_rows")),
-        *(effects.early_rows, effects.lines_of, effects.accumulator_rows),
+        *(effects.early_rows, effects.early_weights, effects.lines_of, effects.accumulator_rows),
         *(effects.tile_count, effects.record_rows, effects.parameter_rows),
     )
     text = inspect.getdoc(effects) or ""
@@ -188,7 +188,8 @@ def legal_values(field: Field) -> str:
 
 def illegal_rules() -> list[str]:
     """Return what `isa.illegal_combination` says to one example of each rule."""
-    config, wide = Config(requant_lanes=1, softmax=False), Config(int16=True)
+    config = Config(requant_lanes=1, softmax=False)
+    able = Config(int16=True, transposed_tiles=True)
     depthwise = {"depthwise": 1, "blocks": 1}
     conv, vector = isa.Opcode.CONV, isa.Opcode.VECTOR
     examples = (
@@ -205,10 +206,12 @@ def illegal_rules() -> list[str]:
         (conv, {"int16": 1, "columns": 1}),
         (conv, {"int16": 1, "acc_row": 1}),
         (conv, {"int16": 1, "stride_x": 8}),
+        (conv, {"transposed": 1}),
+        (conv, {"transposed": 1, "byte_step": 1}),
     )
     rules = []
     for opcode, fields in examples:
-        machine = wide if len(fields) > 1 and "int16" in fields else config
+        machine = able if len(fields) > 1 and {"int16", "transposed"} & {*fields} else config
         rule = isa.illegal_combination(isa.Command.make(opcode, **fields), machine)
         assert rule is not None, fields
         rules.append(re.sub(rf"\b{config.array_size}\b", "N", re.sub(r", not \d+$", "", rule)))

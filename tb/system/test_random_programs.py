@@ -8,6 +8,7 @@
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 
 import cocotb
 import pytest
@@ -16,14 +17,19 @@ from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate_verilog
-from tpulite_tb.machines import DEFAULT, INT16
+from tpulite_tb.machines import DEFAULT, FEW_ROWS, INT16, TRANSPOSING
 from tpulite_tb.random_check import CONFIGS, check, check_traces, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_testing.regress import REGRESS, thinned
 from tpulite_verilated.library import cached_verilog
 from tpulite_verilated.rtl_device import RtlDevice
 
-MACHINES = CONFIGS | {"default": DEFAULT, "int16": INT16}
+MACHINES = CONFIGS | {
+    "default": DEFAULT,
+    "int16": INT16,
+    "transposing": TRANSPOSING,
+    "transposing_16": replace(FEW_ROWS, transposed_tiles=True),
+}
 PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 600))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
 PER_CONFIG = -(-PROGRAMS // len(CONFIGS))
@@ -38,7 +44,9 @@ CHUNKS = -(-PER_CONFIG // 1_000)
 @pytest.mark.parametrize(
     "geometry",
     thinned(
-        MACHINES, "4x4", "8x8", "default", "int16", reason="its simulator takes a minute to build"
+        MACHINES,
+        *("4x4", "8x8", "default", "int16", "transposing"),
+        reason="its simulator takes a minute to build",
     ),
 )
 def test_random_programs(geometry: str, chunk: int, record_property) -> None:

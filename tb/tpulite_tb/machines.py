@@ -7,13 +7,16 @@ from dataclasses import replace
 
 from tpulite.arch.config import Config
 
-__all__ = ["DEFAULT", "FEW_LANES", "FEW_ROWS", "INT16", "SMALL"]
+__all__ = ["DEFAULT", "FEW_LANES", "FEW_ROWS", "INT16", "SMALL", "TRANSPOSING"]
 
 SMALL = Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4)
 """Rows that are no whole beats; a buffer into which hardly anything fits, so that all is cut."""
 
 INT16 = replace(SMALL, int16=True)
 """A small machine with int16."""
+
+TRANSPOSING = replace(SMALL, transposed_tiles=True)
+"""A small machine with transposed weight tiles."""
 
 FEW_LANES = Config(
     array_size=8,

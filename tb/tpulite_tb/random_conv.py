@@ -12,7 +12,7 @@ __all__ = ["draw_conv"]
 _MODES = ("product", "product", "image", "image", "bytes", "depthwise", "depthwise")
 
 
-def draw_conv(state: State) -> Drawn | None:
+def draw_conv(state: State) -> Drawn | None:  # noqa: C901 - a branch for each kind
     """Draw a CONV on written rows; None if there are no such rows."""
     rng, config = state.rng, state.config
     mode = rng.choice(_MODES)
@@ -33,6 +33,10 @@ def draw_conv(state: State) -> Drawn | None:
         mode = f"int16 {mode}"
         columns = fields["columns"] + fields["columns"] % 2
         fields |= {"int16": 1, "inner": Axis.X, "columns": columns}
+    transposes = config.transposed_tiles and not wide and mode in ("product", "image")
+    if transposes and rng.random() < 0.6:
+        mode = f"transposed {mode}"
+        fields |= {"transposed": 1}
     outputs = fields["rows"] * fields["columns"]
     if outputs > config.acc_rows:
         return None

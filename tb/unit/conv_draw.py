@@ -5,7 +5,7 @@ import random
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
 
-__all__ = ["KINDS", "ONES", "WIDE", "any_image", "draw_conv", "stretched"]
+__all__ = ["KINDS", "ONES", "TRANSPOSED", "WIDE", "any_image", "draw_conv", "stretched"]
 
 KINDS = ("product", "window", "bytes", "depthwise", "lines", "pairs")
 """Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines, of which
@@ -13,6 +13,9 @@ the last streams two vectors a cycle."""
 
 WIDE = ("wide_product", "wide_window")
 """Matrix products and convolutions of int16."""
+
+TRANSPOSED = ("transposed_product", "transposed_window")
+"""Matrix products and convolutions whose weight tiles are transposed."""
 
 ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_columns"), 1)
 """Extents of a CONV of one output, of one block and tap."""
@@ -151,6 +154,12 @@ class _Draw:
     def wide_window(self) -> dict[str, int]:
         pairs = {"columns": 2 * random.randint(1, 3), "stride_x": random.choice([1, 2, 3, 7])}
         return self.window() | pairs | self._wide()
+
+    def transposed_product(self) -> dict[str, int]:
+        return self.product() | {"transposed": 1}
+
+    def transposed_window(self) -> dict[str, int]:
+        return self.window() | {"transposed": 1}
 
     def _wide(self) -> dict[str, int]:
         drain = random.choice([Drain.KEEP, Drain.REQUANTIZE])

@@ -227,10 +227,11 @@ class ConvModel:
         return written
 
     def weights(self, command: Command, tile: int) -> np.ndarray:
-        """Return a weight tile less its zero point."""
+        """Return a weight tile less its zero point, as the array has it."""
         n = self.config.array_size
         rows = self.buffer[command["weight_row"] + tile * n :][:n]
-        return rows.view(np.int8).astype(np.int64) - command["weight_zero_point"]
+        weights = rows.view(np.int8).astype(np.int64) - command["weight_zero_point"]
+        return weights.T if command["transposed"] else weights
 
     def _convolve(self, command: Command) -> np.ndarray:
         return np.sum(

@@ -4,9 +4,11 @@ from typing import Any
 
 from conv_model import delay, pairs
 
+from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command
+from tpulite_rtl.mxu.slots import vector_command
 
-__all__ = ["drain_share", "k_tiles", "vector_share"]
+__all__ = ["drain_share", "k_tiles", "vector_bits", "vector_share"]
 
 
 def k_tiles(command: Command) -> int:
@@ -40,6 +42,14 @@ def vector_share(command: Command, n: int, index: int = 0) -> dict[str, Any]:
         "inner_axis": _axis(command, Axis(command["inner"]), two=two),
         "outer_axis": _axis(command, Axis(1 - command["inner"]), two=False),
     }
+
+
+def vector_bits(config: Config, command: Command, index: int = 0) -> int:
+    """Return the bits of a machine's ``vector_command``."""
+    layout = vector_command(config)
+    share = vector_share(command, config.array_size, index)
+    more = {name: command[name] for name in layout.members if name not in share}
+    return layout.const(share | more).as_bits()
 
 
 def drain_share(command: Command) -> dict[str, int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 from command_index import position_of
-from conv_draw import KINDS, WIDE, any_image, draw_conv
+from conv_draw import KINDS, TRANSPOSED, WIDE, any_image, draw_conv
 from conv_model import ConvModel, tap_places
 from mxu_bench import CONFIGS, ROWS, MatrixBench, config_of
 from scale_draw import draw_scaled
@@ -89,10 +89,11 @@ def _draw(config: Config, tiles: _Tiles, kind: str, **fields: int) -> Command:
 
 
 def _kinds(config: Config, count: int) -> list[str]:
-    """Return kinds of CONVs, in a machine with int16 half of them of int16."""
+    """Return kinds of CONVs, half of them of int16 or transposed if a machine has that."""
     kinds: list[str] = [*random.sample(KINDS * 10, count)]
-    if config.int16:
-        kinds[1::2] = random.choices(WIDE, k=len(kinds[1::2]))
+    if config.int16 or config.transposed_tiles:
+        special = WIDE if config.int16 else TRANSPOSED
+        kinds[1::2] = random.choices(special, k=len(kinds[1::2]))
     return kinds
 
 
@@ -159,6 +160,22 @@ async def leaves_no_gap_between_tiles_of_windows(dut) -> None:
     ]
     times = await MatrixBench(dut, model, refuse=0, late=0).execute(commands)
     assert [b - a for a, b in pairwise(times)] == [9 * n] * 7
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def leaves_no_gap_beside_transposed_tiles(dut) -> None:
+    """A k-tile takes N cycles more than its vectors, however few these are."""
+    config = config_of(dut)
+    if not config.transposed_tiles:
+        return
+    n, m = config.array_size, 3
+    model = ConvModel(config)
+    _fill(model)
+    draw = {"columns": m, "blocks": 4, "drain": Drain.KEEP, "accumulate": 0}
+    tiles = _Tiles(model)
+    commands = [_draw(config, tiles, "transposed_product", **draw) for _ in range(6)]
+    times = await MatrixBench(dut, model, refuse=0, late=0).execute(commands)
+    assert [b - a for a, b in pairwise(times)] == [4 * (n + m)] * 5
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -270,7 +287,11 @@ async def reports_a_fault(dut, kind: str, prefetch: int, run: int) -> None:
 @pytest.mark.parametrize(
     "config",
     thinned(
-        CONFIGS, "4", "4_int16", reason="larger arrays repeat columns, and take minutes on Icarus"
+        CONFIGS,
+        "4",
+        "4_int16",
+        "4_transposed",
+        reason="larger arrays repeat columns, and take minutes on Icarus",
     ),
 )
 def test_matrix_unit(config: str) -> None:

@@ -18,7 +18,10 @@ PSUM_WIDTH = 20
 async def multiplies_and_adds(dut) -> None:
     """Random inputs in every cycle: both modes, swaps, and weights written in the same cycle."""
     edge = RisingEdge(dut.clk)
+    transposes = hasattr(dut, "capture")
     dut.weight_enable.value = 0
+    if transposes:
+        dut.capture.value = dut.i_weight.value = 0
     for name in ("i_activation", "i_first", "i_depthwise", "i_psum"):
         port = getattr(dut, name)
         port.value = (1 << width_of(port)) - 1
@@ -32,6 +35,7 @@ async def multiplies_and_adds(dut) -> None:
     checked = 0
     for _ in range(2000):
         passing, column = random.randrange(-128, 128), random.randrange(-128, 128)
+        beside = random.randrange(-255, 256)  # beside a vector of a transposed tile, a weight
         first, depthwise = random.random() < 0.2, random.randrange(2)
         psum = random.randrange(-(1 << 18), 1 << 18)
         weight, enable = random.randrange(-255, 256), random.random() < 0.3
@@ -42,6 +46,10 @@ async def multiplies_and_adds(dut) -> None:
         dut.i_psum.value = psum
         dut.weight.value = weight
         dut.weight_enable.value = enable
+        capture = transposes and not enable and random.random() < 0.3
+        if transposes:
+            beside = beside if capture or random.random() < 0.3 else passing
+            dut.i_weight.value, dut.capture.value = beside, capture
         await edge
         for name, value in due.items():
             if value is not None:
@@ -52,9 +60,12 @@ async def multiplies_and_adds(dut) -> None:
             active = shadow
         if enable:
             shadow = weight
+        if capture:
+            shadow = beside
         activation = column if depthwise else passing
         due = {
-            "o_activation": passing,
+            **({"o_weight": beside} if transposes else {}),
+            "o_activation": beside if transposes else passing,
             "o_first": first,
             "o_depthwise": depthwise,
             "o_psum": None if active is None else psum + active * activation,
@@ -62,14 +73,18 @@ async def multiplies_and_adds(dut) -> None:
     assert checked > 7000
 
 
-@pytest.mark.parametrize("style", ["dsp", "logic"])
-def test_processing_element(style: str) -> None:
-    element = ProcessingElement(psum_width=PSUM_WIDTH, style=style)
-    simulate(element, __file__, name=f"processing_element_{style}")
+@pytest.mark.parametrize(("style", "transposes"), [("dsp", False), ("logic", False), ("dsp", True)])
+def test_processing_element(style: str, transposes: bool) -> None:
+    element = ProcessingElement(psum_width=PSUM_WIDTH, style=style, transposes=transposes)
+    name = f"processing_element_{style}{'_transposed' * transposes}"
+    simulate(element, __file__, name=name)
 
 
-@pytest.mark.parametrize("target", ["gw5a", "xilinx"])
-def test_processing_element_of_a_part(target: str) -> None:
-    element = ProcessingElement(psum_width=PSUM_WIDTH)
+@pytest.mark.parametrize(
+    ("target", "transposes"), [("gw5a", False), ("xilinx", False), ("xilinx", True)]
+)
+def test_processing_element_of_a_part(target: str, transposes: bool) -> None:
+    element = ProcessingElement(psum_width=PSUM_WIDTH, transposes=transposes)
     build = Build(target=target)
-    simulate(element, __file__, name=f"processing_element_{target}", build=build)
+    name = f"processing_element_{target}{'_transposed' * transposes}"
+    simulate(element, __file__, name=name, build=build)

@@ -11,10 +11,10 @@ from cocotb.triggers import RisingEdge
 from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINE, LINES, MOST_DELAY, WIDE_LINE, least_delay
-from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width
+from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width, vector_layout
 from tpulite_tb.bits import pack_lanes, unpack_lanes
 from tpulite_tb.harness import reset, simulate
-from tpulite_testing.regress import breadth
+from tpulite_testing.regress import breadth, thinned
 
 TILES = 16
 
@@ -23,16 +23,17 @@ TILES = 16
 @cocotb.parametrize(
     bubble=[0.0, 0.3],
     extreme=[False, True],
-    modes=[(0,), (1,), (0, 1), (2,), (3,), (4,), (0, 1, 2, 3, 4)],
+    modes=[(0,), (1,), (0, 1), (2,), (3,), (4,), (5,), (0, 1, 2, 3, 4, 5)],
 )
-async def multiplies_tile_after_tile(
+async def multiplies_tile_after_tile(  # noqa: C901 - a branch for each kind of tile
     dut, bubble: float, extreme: bool, modes: tuple[int, ...]
 ) -> None:
     """Tiles of 1 to 3 N vectors at the shortest cadence, their weights just in time.
 
     In depthwise mode a sum goes on through whatever enters: dropped sums, other modes, bubbles.
     With delay lines (2) it ends with its vector, and the stream of a command has no bubbles; of
-    pairs (3) the last two vectors end it. Lines of a wide kernel (4) have five taps.
+    pairs (3) the last two vectors end it. Lines of a wide kernel (4) have five taps. A transposed
+    tile (5) enters as N vectors before those that it is multiplied by.
     """
     width = len(dut.weight__payload)
     n = {9 * n + k: n for n, k in ((4, 2), (8, 3), (16, 4), (32, 5))}[width]
@@ -44,21 +45,34 @@ async def multiplies_tile_after_tile(
         entering[:] = odd[:] = -128
 
     config = Config(array_size=n)
+    transposes = len(dut.i__payload) != vector_layout(config).size
     if not config.has_delay_lines:
-        modes = tuple(mode for mode in modes if mode < 2) or (1,)
+        modes = tuple(mode for mode in modes if mode < 2 or mode == 5) or (1,)
+    if not transposes:
+        modes = tuple(mode for mode in modes if mode < 5) or (0,)
+    loads: dict[int, int] = {}  # zero points of the vectors of transposed tiles
     flags: dict[int, tuple[int, ...]] = {}  # valid, first, depthwise, delay, wide, pair
     weights: dict[int, tuple[int, np.ndarray]] = {}
     expected: dict[int, list[int]] = {}
-    cycle = 4
+    cycle, start = 4, -n
     for _ in range(TILES):
         if extreme:
             tile = np.where(rng.random((n, n)) < 0.5, -255, 255)
         else:
             tile = rng.integers(-255, 256, (n, n))
-        for row in range(n):
+        mode, transposed = random.choice(modes), False
+        if mode == 5:  # its vectors are none of depthwise mode
+            mode, transposed = 0, True
+            zero_point = 0 if extreme else random.randrange(-128, 128)
+            loads |= dict.fromkeys(range(cycle, cycle + n), zero_point)
+            tile = entering[cycle : cycle + n].T - zero_point
+            cycle += n + random.choice([0, 0, 1, n])
+        else:
+            cycle = max(cycle, start + n)
+        for row in range(0 if transposed else n):
             assert cycle - 1 + row not in weights, "tiles follow each other in at least N cycles"
             weights[cycle - 1 + row] = (row, tile[row])
-        start, mode = cycle, random.choice(modes)
+        start = cycle
         if mode >= 2:
             line = WIDE_LINE if mode == 4 else LINE
             taps = LINES * line
@@ -91,12 +105,11 @@ async def multiplies_tile_after_tile(
             result = (tile * entering[cycle : cycle + n]).sum(0) if mode else entering[cycle] @ tile
             expected[cycle + 2 * n - 1] = result.tolist()
             cycle += 1
-        cycle = max(cycle, start + n)
         if mode == 1 and max(modes) > 1:
             cycle += n  # a sum of this one sees no vector of a command with delay lines
     assert cycle + 3 * n <= cycles
 
-    dut.i__valid.value = 0
+    dut.i__valid.value = dut.i__payload.value = 0
     dut.weight__valid.value = 0
     await reset(dut)
     seen = 0
@@ -115,6 +128,8 @@ async def multiplies_tile_after_tile(
             | config.has_delay_lines * wide << (8 * n + 7)
             | config.has_delay_lines * pair << (8 * n + 8)
             | config.has_delay_lines * pack_lanes(odd[now], 8) << (8 * n + 9)
+            | transposes * (now in loads) << (vector_layout(config).size)
+            | transposes * (loads.get(now, 0) % 256) << (vector_layout(config).size + 1)
         )
         later = flags.get(now + 1, anything)
         early = int(entering[now + 1, 0]) & 0xFF | later[3] << 8
@@ -153,6 +168,12 @@ def test_systolic_array(n: int, multipliers: str) -> None:
         name=f"systolic_array_{n}_{multipliers}",
         build=Build(multipliers=multipliers),
     )
+
+
+@pytest.mark.parametrize("n", thinned([4, 16], 4, reason="a size only repeats elements"))
+def test_transposed_tiles(n: int) -> None:
+    config = Config(array_size=n, transposed_tiles=True)
+    simulate(SystolicArray(config), __file__, name=f"systolic_array_{n}_transposed")
 
 
 @pytest.mark.parametrize("n", [4, 8, 16, 32])

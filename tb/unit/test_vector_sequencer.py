@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
 from command_index import index_of
-from conv_draw import KINDS, ONES, any_image, draw_conv, stretched
+from conv_draw import KINDS, ONES, TRANSPOSED, any_image, draw_conv, stretched
 from conv_model import ConvModel, delay, line_taps, odd_rows, outputs, pairs, stream, taps
-from conv_shares import vector_share
+from conv_shares import vector_bits
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, Drain, RecordForm
 from tpulite.arch.timing import row_read
-from tpulite_rtl.mxu.slots import VECTOR_COMMAND
+from tpulite_rtl.mxu.slots import vector_command
 from tpulite_rtl.mxu.systolic_array import vector_layout
 from tpulite_rtl.mxu.vector_sequencer import VectorSequencer, drain_interval
 from tpulite_tb.bits import unpack
@@ -29,6 +29,7 @@ CONFIGS = {
     "4": Config(array_size=4),
     "8_lanes2": Config(array_size=8, requant_lanes=2, ram_registers=True),
     "16": Config(array_size=16),
+    "4_transposed": Config(array_size=4, transposed_tiles=True),
 }
 
 
@@ -49,6 +50,7 @@ class _Slot:
     vector: np.ndarray | None
     odd_row: int | None = None
     odd: np.ndarray | None = None
+    loads: bool = False  # a row of a transposed weight tile
 
     @property
     def claims(self) -> bool:
@@ -57,6 +59,15 @@ class _Slot:
     @property
     def waits_for_drain(self) -> bool:
         return self.first if self.command["depthwise"] else self.reports
+
+    @property
+    def starts(self) -> bool:
+        """Whether a tile of the weight sequencer starts."""
+        return self.first and not self.command["transposed"]
+
+    @property
+    def steady(self) -> bool:
+        return self.loads or bool(self.command["depthwise"] and not self.first)
 
     def record_rows(self, config: Config) -> int:
         short = self.command["record_form"] == RecordForm.SHORT
@@ -72,8 +83,13 @@ def _slots(model: ConvModel, commands: list[Command]) -> Iterator[_Slot]:
     for number, command in enumerate(commands):
         index = index_of(number)
         tiles, order = taps(command), outputs(command)
-        for tap in tiles:
+        for tile, tap in enumerate(tiles):
             emitted, begun = 0, False
+            weights = range(n) if command["transposed"] else ()
+            for row in (command["weight_row"] + tile * n + i for i in weights):
+                nothing = dict.fromkeys(("emits", "first", "last_tile", "reports"), False)
+                vector = _vector(model, command, row)
+                yield _Slot(command, index, row, **nothing, vector=vector, loads=True)
             last_tile = tap == tiles[-1]
             others = odd_rows(command, n) if pairs(command, n) else None
             for row, _enters, emits in stream(command, tap, n):
@@ -135,9 +151,7 @@ class _Bench:
     async def start(self, commands: list[Command]) -> None:
         await reset(self.dut)
         self.driver.extend(
-            VECTOR_COMMAND.const(
-                vector_share(command, self.config.array_size, index_of(number))
-            ).as_bits()
+            vector_bits(self.config, command, index_of(number))
             for number, command in enumerate(commands)
         )
         await RisingEdge(self.dut.clk)
@@ -181,8 +195,8 @@ class _Bench:
         assert asked == (slot.row is not None)
         if slot.row is not None:
             assert dut.read__request__payload.value == slot.row
-        assert steady == (slot.command["depthwise"] and not slot.first)
-        self.started = slot if slot.first else None
+        assert steady == slot.steady
+        self.started = slot if slot.starts else None
         return True
 
     def _ask_odd(self, slot: _Slot | None, *, issued: bool) -> None:
@@ -207,6 +221,10 @@ class _Bench:
         got = unpack(vector_layout(self.config), int(self.dut.o__payload.value))
         assert got["activations"].to_bytes(self.config.row_bytes, "little") == slot.vector.tobytes()
         assert got["first"] == slot.first
+        if self.config.transposed_tiles:
+            assert got["loads"] == slot.loads
+            zero_point = slot.command["weight_zero_point"] * slot.loads
+            assert got["zero_point"] == zero_point % 256
         assert got["depthwise"] == slot.command["depthwise"]
         if self.config.has_delay_lines and slot.command["depthwise"]:
             assert got["pair"] == (slot.odd is not None)
@@ -230,7 +248,20 @@ class _Bench:
 
 def _config(dut) -> Config:
     n = len(dut.read__response__payload) // 8
-    return next(config for config in CONFIGS.values() if config.array_size == n)
+    transposes = len(dut.command__payload) == vector_command(CONFIGS["4_transposed"]).size
+    return next(
+        config
+        for config in CONFIGS.values()
+        if config.array_size == n and config.transposed_tiles == transposes
+    )
+
+
+def _kinds(config: Config, count: int) -> list[str]:
+    """Return kinds of CONVs, in a machine with transposed tiles half of them with these."""
+    kinds: list[str] = random.choices(KINDS, k=count)
+    if config.transposed_tiles:
+        kinds[::2] = random.choices(TRANSPOSED, k=len(kinds[::2]))
+    return kinds
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -239,10 +270,11 @@ async def issues_every_slot_in_pace(dut, refuse: float, operands: float) -> None
     """Slots come in order; starts, records and drained vectors keep their distances."""
     config = _config(dut)
     bench = _Bench(dut, config)
-    commands = [bench.draw(kind) for kind in random.choices(KINDS, k=40)]
+    commands = [bench.draw(kind) for kind in _kinds(config, 40)]
     await bench.start(commands)
     last_start = last_claim = last_report = -100
     interval = cycle = 1
+    following = False  # the slot before was of the same transposed tile
     for slot in _slots(bench.model, commands):
         began = cycle
         while True:
@@ -250,14 +282,15 @@ async def issues_every_slot_in_pace(dut, refuse: float, operands: float) -> None
             dut.block_ready.value = blocks = random.random() < operands
             cycle += 1
             issued = await bench.cycle(slot, refuse)
-            missing = not tiles or (slot.claims and not blocks)
+            missing = (slot.starts and not tiles) or (slot.claims and not blocks)
             assert dut.starved.value == (slot.first and missing) or last_start < 0
             if issued:
                 break
-        if slot.command["depthwise"] and not slot.first:
+        if slot.steady and (following or not slot.loads):
             assert cycle == began + 1, "a gap in a stream"
+        following = slot.loads
         if slot.first:
-            assert tiles, "started without weights"
+            assert tiles or not slot.starts, "started without weights"
             assert cycle - last_start >= config.array_size
             last_start = cycle
         if slot.claims:
@@ -277,7 +310,7 @@ async def wastes_no_cycle(dut) -> None:
     """Each slot is issued as early as the pace lets it; padding whatever the buffer says."""
     config = _config(dut)
     bench = _Bench(dut, config)
-    commands = [bench.draw(kind) for kind in random.choices(KINDS, k=60)]
+    commands = [bench.draw(kind) for kind in _kinds(config, 60)]
     commands += [  # records for each of them, as fast as they can be
         bench.draw("product").replace(drain=Drain.REQUANTIZE, **ONES) for _ in range(12)
     ]
@@ -347,8 +380,7 @@ async def reset_frees_array_and_requantizer(dut) -> None:
         dut.rst.value = 1
         await edge
         dut.rst.value = 0
-        share = vector_share(command, bench.config.array_size)
-        dut.command__payload.value = VECTOR_COMMAND.const(share).as_bits()
+        dut.command__payload.value = vector_bits(bench.config, command)
         dut.command__valid.value = 1
         for cycle in range(3):
             await edge
@@ -357,7 +389,8 @@ async def reset_frees_array_and_requantizer(dut) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", thinned(CONFIGS, "16", "8_lanes2", reason="larger arrays only repeat columns")
+    "config",
+    thinned(CONFIGS, "16", "8_lanes2", "4_transposed", reason="larger arrays only repeat columns"),
 )
 def test_vector_sequencer(config: str) -> None:
     simulate(VectorSequencer(CONFIGS[config]), __file__, name=f"vector_sequencer_{config}")

@@ -90,4 +90,9 @@ def _is_illegal_together(config: Config, word: Value) -> Value:
         odd = Cat(conv.columns[0], conv.acc_row[0], conv.drain == Drain.RAW)
         far = conv.stride_x > PAIR_STRIDE
         problems.append(conv.int16 & Cat(mode, odd, far).any())
+    if config.transposed_tiles:
+        mode = Cat(conv.depthwise, conv.byte_step != 0, conv.int16)
+        problems.append(conv.transposed & mode.any())
+        if not config.int16:
+            problems.append(conv.int16)
     return Cat(problems).any()

@@ -28,10 +28,13 @@ INDEX_BITS = 24
 
 
 def built(layout: Layout, config: Config) -> Layout:
-    """Return a layout without the last field of CONV, `int16`, in a machine that lacks int16."""
-    if config.int16 or layout != isa.CONV:
+    """Return a layout without the last fields of CONV, `int16` and `transposed`, if both are 0.
+
+    A machine that has the last one alone keeps the other, which must be 0.
+    """
+    if layout != isa.CONV or config.transposed_tiles:
         return layout
-    return replace(layout, fields=layout.fields[:-1])
+    return replace(layout, fields=layout.fields[: -1 if config.int16 else -2])
 
 
 def struct_layout(layout: Layout) -> data.StructLayout:

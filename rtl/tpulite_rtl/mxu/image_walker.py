@@ -9,8 +9,8 @@ from tpulite.arch.isa import Axis, Drain, RecordForm
 from tpulite_rtl.lib.apart import apart
 from tpulite_rtl.lib.fifo import StreamFifo
 from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import INDEX_BITS, with_int16
-from tpulite_rtl.mxu.slots import VECTOR_COMMAND, slot_layout
+from tpulite_rtl.lib.layout import INDEX_BITS
+from tpulite_rtl.mxu.slots import slot_layout, vector_command
 
 __all__ = ["ImageWalker"]
 
@@ -30,7 +30,8 @@ class ImageWalker(wiring.Component):
     kernel column, kernel row, channel block. A position is an output vector; in depthwise mode, an
     input vector of the stream; in dense mode a row of the region has one position more, before its
     first output, that only fills the window. A pair of vectors is one position, that of the even
-    one; the odd one lies a column before it. Everything is counted by increments.
+    one; the odd one lies a column before it. A transposed weight tile has N slots before those of
+    its vectors. Everything is counted by increments.
 
     The first slot is offered two cycles after the command was, and one more each cycle.
 
@@ -45,7 +46,7 @@ class ImageWalker(wiring.Component):
         super().__init__(
             {
                 # Commands in order.
-                "command": In(stream.Signature(with_int16(config, VECTOR_COMMAND))),
+                "command": In(stream.Signature(vector_command(config))),
                 # Slots.
                 "o": Out(stream.Signature(slot_layout(config))),
                 # A command is here, or a slot of it.
@@ -60,12 +61,14 @@ class ImageWalker(wiring.Component):
         # Slots wait for the buffer here, so that no step does.
         m.submodules.slots = slots = StreamFifo(slot_layout(self.config), _AHEAD)
         connect(m, slots.o, flipped(self.o))
-        share = with_int16(self.config, VECTOR_COMMAND)
+        share = vector_command(self.config)
         command = Signal(share, reset_less=True)
         now = Signal(share)  # the command of the next cycle's slot
         active = Signal()
         load, step = Signal(), Signal()
         apart(active)
+        loading = Signal()  # rows of a transposed weight tile enter, and the loops wait
+        walks = step & ~loading if self.config.transposed_tiles else step
 
         # The loops: steps left after this one, whether there are none, and the row at which each
         # one's step began. Exactly one loop goes on in a step, the innermost that has not ended.
@@ -93,7 +96,7 @@ class ImageWalker(wiring.Component):
         for depth, loop in enumerate(_LOOPS):
             go, row = Signal(name=f"{loop}_goes"), Signal(ROW_BITS, name=f"{loop}_next_row")
             m.d.comb += [
-                go.eq(step & Cat(ended[:depth]).all() & ~ended[depth]),
+                go.eq(walks & Cat(ended[:depth]).all() & ~ended[depth]),
                 row.eq(rows[depth] + strides[depth]),
             ]
             goes.append(go)
@@ -141,12 +144,12 @@ class ImageWalker(wiring.Component):
             self._begins(m, name, axis, next_axis, left[i], late, next_late, restart, goes[i])
             for i, (name, axis, next_axis, restart) in enumerate(
                 (
-                    ("inner", command.inner_axis, now.inner_axis, load | (step & ended[0])),
+                    ("inner", command.inner_axis, now.inner_axis, load | (walks & ended[0])),
                     (
                         "outer",
                         command.outer_axis,
                         now.outer_axis,
-                        load | (step & ended[0] & ended[1]),
+                        load | (walks & ended[0] & ended[1]),
                     ),
                 )
             )
@@ -160,7 +163,7 @@ class ImageWalker(wiring.Component):
             line_start.eq(left[0] == command.inner_axis.last),
             next_shift.eq(shift + command.byte_step),
         ]
-        with m.If(load | (step & (line_start | ended[0]))):
+        with m.If(load | (walks & (line_start | ended[0]))):
             m.d.sync += [shift.eq(0), moves.eq(1)]
         with m.Elif(step & command.dense):
             m.d.sync += [shift.eq(next_shift), moves.eq(next_shift[-1])]
@@ -168,6 +171,11 @@ class ImageWalker(wiring.Component):
         slot = Signal(slot_layout(self.config))
         begun = Signal()  # the k-tile has had its first sum
         last_tile, last_sum, inside = Signal(), Signal(), Signal()
+        row, reads = rows[0], moves & inside
+        emits = Cat(begins).all() & ~(command.dense & line_start)
+        weight_row = Signal(ROW_BITS)  # of a transposed tile
+        if self.config.transposed_tiles:
+            row, reads, emits = Mux(loading, weight_row, row), reads | loading, emits & ~loading
         m.d.comb += [
             last_tile.eq(Cat(ended[2:]).all()),
             last_sum.eq(
@@ -176,10 +184,10 @@ class ImageWalker(wiring.Component):
             ),
             # Coordinates below zero are huge here.
             inside.eq((y.as_unsigned() < command.height) & (x.as_unsigned() < command.width)),
-            slot.row.eq(rows[0]),
-            slot.read.eq(moves & inside),
+            slot.row.eq(row),
+            slot.read.eq(reads),
             slot.enters.eq(moves),
-            slot.emits.eq(Cat(begins).all() & ~(command.dense & line_start)),
+            slot.emits.eq(emits),
             slot.first.eq((slot.emits | late) & ~begun),
             slot.claims.eq(slot.first & (command.drain == Drain.REQUANTIZE) & last_tile),
             slot.reports.eq(slot.emits & last_tile & ((command.drain != Drain.KEEP) | last_sum)),
@@ -210,14 +218,28 @@ class ImageWalker(wiring.Component):
                 slot.odd_row.eq(rows[0] - 1),
                 slot.odd_read.eq(slot.pair & in_image & x.any()),
             ]
-        with m.If(step):
+        if self.config.transposed_tiles:
+            left_rows = Signal(range(self.config.array_size), init=self.config.array_size - 1)
+            m.d.comb += [slot.transposed.eq(command.transposed), slot.loads.eq(loading)]
+            with m.If(step & loading):
+                m.d.sync += [
+                    weight_row.eq(weight_row + 1),
+                    left_rows.eq(left_rows - 1),
+                    loading.eq(left_rows != 0),
+                ]
+            with m.If(load):
+                arriving = self.command.payload
+                m.d.sync += [loading.eq(arriving.transposed), weight_row.eq(arriving.weight_row)]
+            with m.Elif(walks & ended[0] & ended[1]):
+                m.d.sync += loading.eq(command.transposed)
+        with m.If(walks):
             m.d.sync += begun.eq((begun | slot.first) & ~(ended[0] & ended[1]))
 
         # The next command is loaded in the cycle of the last step. What comes is loaded, a command
         # or not, as that becomes known late.
         m.d.comb += [
             step.eq(active & slots.i.ready),
-            load.eq(~active | (step & Cat(ended).all())),
+            load.eq(~active | (walks & Cat(ended).all())),
             self.command.ready.eq(load),
             self.busy.eq(active | self.o.valid),
             self.index.eq(Mux(self.o.valid, self.o.payload.index, command.index)),

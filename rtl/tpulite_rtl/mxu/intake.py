@@ -11,7 +11,7 @@ from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import with_int16
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
 from tpulite_rtl.mxu.preparation import REGION_BITS, prepared_layout
-from tpulite_rtl.mxu.slots import VECTOR_COMMAND
+from tpulite_rtl.mxu.slots import vector_command
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
 
@@ -22,10 +22,10 @@ class Intake(wiring.Component):
     """Hand out each CONV's shares: weights, records, vectors and drain.
 
     Weights and records go out when the tokens are taken, or before if the command says
-    ``prefetch``; vectors and drain go out after the tokens. One command that has started may wait
-    here for the vector sequencer, so that the operands of the next are fetched meanwhile. A
-    command starts in the cycle in which its tokens are there; a cycle later at the earliest it is
-    accepted, and its vectors and drain go out.
+    ``prefetch``; vectors, with transposed weights, and drain go out after the tokens. One command
+    that has started may wait here for the vector sequencer, so that the operands of the next are
+    fetched meanwhile. A command starts in the cycle in which its tokens are there; a cycle later at
+    the earliest it is accepted, and its vectors and drain go out.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Intake(wiring.Component):
                 # The shares.
                 "weights": Out(stream.Signature(WEIGHT_COMMAND)),
                 "records": Out(stream.Signature(RECORD_COMMAND)),
-                "vectors": Out(stream.Signature(with_int16(config, VECTOR_COMMAND))),
+                "vectors": Out(stream.Signature(vector_command(config))),
                 "drains": Out(stream.Signature(with_int16(config, DRAIN_COMMAND))),
                 # Another command may start.
                 "room": In(1),
@@ -84,13 +84,17 @@ class Intake(wiring.Component):
         ]
 
         operands, vectors_sent = Signal(), Signal()
+        unsent, sent = operands & ~weights_sent, weights_sent
+        if self.config.transposed_tiles:  # transposed weights come with the vectors
+            transposed = command.vectors.transposed
+            unsent, sent = unsent & ~transposed, sent | transposed
         weights_done, records_done = Signal(), Signal()
         vector_waits = Signal()  # a started command that the vector sequencer has not taken
         m.d.comb += [
             operands.eq(here & (begun | command.prefetch) & ~self.stop & ~command.outside),
-            self.weights.valid.eq(operands & ~weights_sent),
+            self.weights.valid.eq(unsent),
             self.weights.payload.eq(command.weights),
-            weights_done.eq(weights_sent | self.weights.ready),
+            weights_done.eq(sent | self.weights.ready),
             self.records.valid.eq(operands & requantizes & ~records_sent),
             self.records.payload.eq(command.records),
             records_done.eq(records_sent | ~requantizes | self.records.ready),

@@ -11,7 +11,7 @@ from tpulite.arch.timing import PREPARATION
 from tpulite_rtl.lib.layout import INDEX_BITS, command_layout, with_int16
 from tpulite_rtl.lib.serial_product import DIGITS, accumulate, less_one
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
-from tpulite_rtl.mxu.slots import VECTOR_COMMAND
+from tpulite_rtl.mxu.slots import VECTOR_COMMAND, vector_command
 from tpulite_rtl.mxu.vector_share import share_vectors
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
@@ -42,8 +42,7 @@ PREPARED = data.StructLayout(
 
 def prepared_layout(config: Config) -> data.StructLayout:
     """Return :data:`PREPARED` of a machine."""
-    shares = {"vectors": VECTOR_COMMAND, "drains": DRAIN_COMMAND}
-    mine = {name: with_int16(config, layout) for name, layout in shares.items()}
+    mine = {"vectors": vector_command(config), "drains": with_int16(config, DRAIN_COMMAND)}
     return data.StructLayout({**PREPARED.members, **mine})
 
 

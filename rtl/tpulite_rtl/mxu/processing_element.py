@@ -22,7 +22,8 @@ class ProcessingElement(wiring.Component):
 
     A vector with ``first`` swaps the shadow weight in and already uses it. Activation, flags and
     psum leave one cycle after they came. With ``depthwise`` the activation of the column counts
-    instead of the one that passes.
+    instead of the one that passes. A column of a transposed weight tile passes as activations do, a
+    bit wider, and the element keeps what passes when it is told to.
 
     Parameters
     ----------
@@ -30,11 +31,21 @@ class ProcessingElement(wiring.Component):
         Width of a partial sum in bits.
     style : str
         How to multiply: ``dsp`` or ``logic``, see :func:`tpulite_rtl.lib.multiplier.multiply_add`.
+    transposes : bool
+        Whether transposed weight tiles pass.
     """
 
-    def __init__(self, *, psum_width: int, style: str = "dsp") -> None:
+    def __init__(self, *, psum_width: int, style: str = "dsp", transposes: bool = False) -> None:
         self.psum_width = psum_width
         self.style = style
+        self.transposes = transposes
+        weights = {
+            # From the left, to the right: the activation that passes, or a weight instead.
+            "i_weight": In(signed(WEIGHT_WIDTH)),
+            "o_weight": Out(signed(WEIGHT_WIDTH)),
+            # Write it into the shadow register; not together with ``weight_enable``.
+            "capture": In(1),
+        }
         super().__init__(
             {
                 # From the left, to the right.
@@ -56,16 +67,22 @@ class ProcessingElement(wiring.Component):
                 # Write ``weight`` into the shadow register. May come in the very cycle of a swap,
                 # which still takes the old shadow.
                 "weight_enable": In(1),
+                **(weights if transposes else {}),
             }
         )
 
     def elaborate(self, platform) -> Module:
         m = Module()
+        written, write = self.weight, self.weight_enable
+        if self.transposes:
+            written = Mux(self.capture, self.i_weight, self.weight)
+            write = self.weight_enable | self.capture
+            m.d.comb += self.o_activation.eq(self.o_weight[:ACTIVATION_WIDTH].as_signed())
         if self.style == "dsp" and Build.of(platform).target == "xilinx":
             total = held_product_sum(
                 m,
-                weight=self.weight,
-                weight_enable=self.weight_enable,
+                weight=written,
+                weight_enable=write,
                 swap=self.i_first,
                 operands=(self.i_activation, self.column),
                 second=self.i_depthwise,
@@ -88,14 +105,15 @@ class ProcessingElement(wiring.Component):
             *self._passes_on(),
             self.o_psum.eq(psum),
         ]
-        with m.If(self.weight_enable):
-            m.d.sync += shadow.eq(self.weight)
+        with m.If(write):
+            m.d.sync += shadow.eq(written)
         return m
 
     def _passes_on(self) -> list:
         """Return what hands the activation and its flags to the right."""
+        passing = self.o_activation.eq(self.i_activation)
         return [
-            self.o_activation.eq(self.i_activation),
+            self.o_weight.eq(self.i_weight) if self.transposes else passing,
             self.o_first.eq(self.i_first),
             self.o_depthwise.eq(self.i_depthwise),
         ]

@@ -10,10 +10,17 @@ from amaranth.utils import exact_log2
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import INDEX_BITS, field_shape
+from tpulite_rtl.lib.layout import INDEX_BITS, field_shape, with_int16
 from tpulite_rtl.mxu.delay_lines import DELAY
 
-__all__ = ["AXIS", "POSITION_BITS", "VECTOR_COMMAND", "slot_layout", "with_lines"]
+__all__ = [
+    "AXIS",
+    "POSITION_BITS",
+    "VECTOR_COMMAND",
+    "slot_layout",
+    "vector_command",
+    "with_lines",
+]
 
 POSITION_BITS = 15
 """Width of a count of positions on an axis: 2047 outputs at stride 15 make 30,705."""
@@ -53,6 +60,14 @@ VECTOR_COMMAND = data.StructLayout(
 """What the vectors need of a CONV, its products worked out. Rows are modulo 2**14."""
 
 
+def vector_command(config: Config) -> data.StructLayout:
+    """Return :data:`VECTOR_COMMAND` of a machine."""
+    layout = with_int16(config, VECTOR_COMMAND)
+    if not config.transposed_tiles:
+        return layout
+    return data.StructLayout({**layout.members, "transposed": 1, "weight_row": ROW_BITS})
+
+
 def with_lines(config: Config, shape: ShapeLike) -> ShapeLike:
     """Return a shape of what delay lines and their pairs need: nothing in a machine without."""
     return shape if config.has_delay_lines else 0
@@ -80,6 +95,8 @@ def slot_layout(config: Config) -> data.StructLayout:
             "odd_row": with_lines(config, ROW_BITS),
             "odd_read": with_lines(config, 1),  # the odd one is that at `odd_row`; else padding
             "lower": int(config.int16),  # it is the second one of a pair
+            "transposed": int(config.transposed_tiles),  # the weights of its k-tile are transposed
+            "loads": int(config.transposed_tiles),  # what enters is a row of them
             "shift": exact_log2(config.array_size),  # dense mode: first byte in the window
             "pad": signed(8),
             "zero_point": signed(8),

@@ -28,12 +28,14 @@ def psum_width(config: Config) -> int:
 def vector_layout(config: Config) -> data.StructLayout:
     """Return the layout of an input vector, its flags, the delay of its command, and its pair.
 
-    ``wide`` says that lines of the command's kernel have five taps.
+    ``wide`` says that lines of the command's kernel have five taps. A vector that ``loads`` is one
+    of a transposed weight tile; the zero point is that of its weights, and 0 of all other vectors.
     """
     activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
     flags = {"first": 1, "depthwise": 1, "delay": with_lines(config, DELAY)}
     pair = {"wide": 1, "pair": 1, "odd": activations} if config.has_delay_lines else {}
-    return data.StructLayout({"activations": activations, **flags, **pair})
+    weights = {"loads": 1, "zero_point": signed(8)} if config.transposed_tiles else {}
+    return data.StructLayout({"activations": activations, **flags, **pair, **weights})
 
 
 def early_layout(config: Config) -> data.StructLayout:
@@ -72,6 +74,11 @@ class SystolicArray(wiring.Component):
     with a whole window. All other rows of the tile are zero. ``first`` counts whether its vector
     does or not.
 
+    A tile can also enter as N vectors with ``loads``, in N consecutive cycles after the previous
+    ``first`` and before its own, which must not be written then. Vector c, less its zero point,
+    becomes column c of the tile: element r is at row r and column c 2 c + r cycles after the first
+    of these vectors came.
+
     Parameters
     ----------
     config : Config
@@ -99,14 +106,17 @@ class SystolicArray(wiring.Component):
         m = Module()
         n, width = self.config.array_size, psum_width(self.config)
 
-        lanes = data.StructLayout(
-            {"activation": signed(ACTIVATION_WIDTH), "first": 1, "depthwise": 1}
-        )
+        transposes = self.config.transposed_tiles
+        passing = WEIGHT_WIDTH if transposes else ACTIVATION_WIDTH
+        lanes = data.StructLayout({"activation": signed(passing), "first": 1, "depthwise": 1})
         m.submodules.skew = skew = Skew(lanes, tuple(range(n)))
         m.submodules.deskew = deskew = Skew(signed(width), tuple(range(n - 1, -1, -1)))
         for row in range(n):
+            entering = self.i.payload.activations[row]
+            if transposes:
+                entering = entering - self.i.payload.zero_point
             m.d.comb += [
-                skew.i[row].activation.eq(self.i.payload.activations[row]),
+                skew.i[row].activation.eq(entering),
                 skew.i[row].first.eq(self.i.payload.first),
                 skew.i[row].depthwise.eq(self.i.payload.depthwise),
             ]
@@ -114,14 +124,23 @@ class SystolicArray(wiring.Component):
         buses = self._buses(m, skew)
         psums: list[Value] = [Const(0, width)] * n
         styles = [Build.of(platform).column_style(col) for col in range(n)]
+        captures = self._captures(m)
         for row in range(n):
             enable = Signal(name=f"enable{row}")
             m.d.comb += enable.eq(self.weight.valid & (self.weight.payload.row == row))
-            activation, first = skew.o[row].activation, skew.o[row].first
-            depthwise = skew.o[row].depthwise
+            activation, first = self._activation(skew.o, row), skew.o[row].first
+            depthwise, weight = skew.o[row].depthwise, skew.o[row].activation
             for col in range(n):
-                element = ProcessingElement(psum_width=width, style=styles[col])
+                element = ProcessingElement(
+                    psum_width=width, style=styles[col], transposes=transposes
+                )
                 m.submodules[f"pe_{row}_{col}"] = element
+                if transposes:
+                    m.d.comb += [
+                        element.i_weight.eq(weight),
+                        element.capture.eq(captures[2 * col + row]),
+                    ]
+                    weight = element.o_weight
                 m.d.comb += [
                     element.i_activation.eq(activation),
                     element.i_first.eq(first),
@@ -157,10 +176,28 @@ class SystolicArray(wiring.Component):
         m.d.comb += self.o.valid.eq(in_flight[-1])
         return m
 
+    def _captures(self, m: Module) -> Value:
+        """Return whether the first vector of a transposed tile came now, a cycle ago, and so on."""
+        if not self.config.transposed_tiles:
+            return Const(0)
+        loads, before = self.i.payload.loads, Signal()
+        since = Signal(3 * self.config.array_size - 3)
+        begins = loads & ~before
+        m.d.sync += [before.eq(loads), since.eq(Cat(begins, since))]
+        return Cat(begins, since)
+
+    def _activation(self, skewed: list[data.View], row: int) -> Value:
+        """Return the activation of a row of the array; no subtraction delays that of the first."""
+        if not self.config.transposed_tiles:
+            return skewed[row].activation
+        if row == 0:
+            return self.i.payload.activations[0]
+        return skewed[row].activation[:ACTIVATION_WIDTH].as_signed()
+
     def _buses(self, m: Module, skew: Skew) -> list[list[Value]]:
         """Return the activations of the columns, for each row of the array."""
         n = self.config.array_size
-        now = [lane.activation for lane in skew.o]
+        now = [self._activation(skew.o, row) for row in range(n)]
         if not self.config.has_delay_lines:
             return [now] * n
         m.submodules.lines = lines = DelayLines(self.config)

@@ -24,7 +24,8 @@ _ISSUED = (
 def issued_layout(config: Config) -> data.StructLayout:
     """Return what of an issued slot belongs to its vector; see ``slot_layout``."""
     slot = slot_layout(config)
-    return data.StructLayout({name: slot[name].shape for name in _ISSUED})
+    names = (*_ISSUED, "loads", "zero_point") if config.transposed_tiles else _ISSUED
+    return data.StructLayout({name: slot[name].shape for name in names})
 
 
 class VectorAssembler(wiring.Component):
@@ -109,5 +110,11 @@ class VectorAssembler(wiring.Component):
                 self.o.payload.wide.eq(slot.wide),
                 self.o.payload.pair.eq(slot.pair),
                 self.o.payload.odd.eq(Mux(slot.odd_read, self.odd_row, padding)),
+            ]
+        if self.config.transposed_tiles:
+            loads = valid & slot.loads
+            m.d.sync += [
+                self.o.payload.loads.eq(loads),
+                self.o.payload.zero_point.eq(Mux(loads, slot.zero_point, 0)),
             ]
         return m

@@ -7,9 +7,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite_rtl.lib.interfaces import ReadPortSignature
-from tpulite_rtl.lib.layout import INDEX_BITS, with_int16
+from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.image_walker import ImageWalker
-from tpulite_rtl.mxu.slots import VECTOR_COMMAND
+from tpulite_rtl.mxu.slots import vector_command
 from tpulite_rtl.mxu.systolic_array import early_layout, vector_layout
 from tpulite_rtl.mxu.vector_assembler import VectorAssembler, issued_layout
 
@@ -29,6 +29,7 @@ class VectorSequencer(wiring.Component):
     k-tile of a command that drains also waits for the channel records and for the pace of the
     requantizer. A slot that reads the buffer may be refused; in depthwise mode not after the first
     one, because a sum needs N consecutive cycles, and there is no odd vector before the second one.
+    The rows of a transposed weight tile come before the k-tile starts, without a gap.
     A slot of cycle t enters the array in cycle t + 3.
 
     Parameters
@@ -48,7 +49,7 @@ class VectorSequencer(wiring.Component):
         super().__init__(
             {
                 # Commands in order, each with its tokens taken.
-                "command": In(stream.Signature(with_int16(config, VECTOR_COMMAND))),
+                "command": In(stream.Signature(vector_command(config))),
                 # Read port.
                 "read": Out(ReadPortSignature(config)),
                 **(odd if config.has_delay_lines else {}),
@@ -104,8 +105,13 @@ class VectorSequencer(wiring.Component):
         record_rows = (config.record_rows, config.short_record_rows)
         records_free = Signal(len(record_rows), init=(1 << len(record_rows)) - 1)
         operands, in_pace, goes = Signal(), Signal(), Signal()
+        tile_ready, starts = self.tile_ready, self.issued & slot.first
+        steady = there & slot.depthwise & ~slot.first
+        if config.transposed_tiles:
+            tile_ready, starts = tile_ready | slot.transposed, starts & ~slot.transposed
+            steady |= there & slot.loads
         m.d.comb += [
-            operands.eq(self.tile_ready & (~slot.claims | self.block_ready)),
+            operands.eq(tile_ready & (~slot.claims | self.block_ready)),
             in_pace.eq(tile_free & (~slot.claims | records_free.bit_select(slot.short, 1))),
             # The last vector of a command reports its completion through the requantizer, so it
             # keeps the requantizer's pace even if nothing is drained. A depthwise stream waits
@@ -118,7 +124,7 @@ class VectorSequencer(wiring.Component):
             ),
             self.read.request.payload.eq(slot.row),
             self.read.request.valid.eq(goes & slot.read),
-            self.steady.eq(there & slot.depthwise & ~slot.first),
+            self.steady.eq(steady),
             self.issued.eq(goes & (~slot.read | self.read.request.ready)),
             self.refused.eq(self.read.request.valid & ~self.read.request.ready),
             self.starved.eq(there & slot.first & ~operands),
@@ -159,7 +165,7 @@ class VectorSequencer(wiring.Component):
 
         # The vector takes a cycle longer than a row of the buffer.
         m.d.sync += [
-            self.start.eq(self.issued & slot.first),
+            self.start.eq(starts),
             self.zero_point.eq(slot.zero_point),
         ]
         m.d.comb += [

@@ -147,7 +147,7 @@ def test_every_field_changes_the_hash():
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "softmax": False, "axi_slices": True, "ram_registers": True,
-        "delay_lines": False, "int16": True,
+        "delay_lines": False, "int16": True, "transposed_tiles": True,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

@@ -1,5 +1,7 @@
 """CONV: faults, illegal combinations, races and what may be overwritten."""
 
+from dataclasses import replace
+
 import pytest
 
 from tpulite.arch.config import Config
@@ -69,6 +71,7 @@ ILLEGAL = {
     "depthwise blocks": (
         conv(depthwise=1, blocks=2), "CONV.blocks must be 1 if depthwise, not 2",
     ),
+    "transposed": (conv(transposed=1), "CONV.transposed must be 0 without transposed_tiles"),
     "depthwise raw": (
         conv(depthwise=1, drain=Drain.RAW), "CONV must not drain raw if depthwise",
     ),
@@ -82,6 +85,16 @@ def test_illegal_combinations_are_field_faults(case):
     done = Machine(CONFIG).run([load(0, 4), command, end()], WINDOWS, filled_dram())
     assert done.fault is not None
     assert (done.fault.code, done.index) == (Fault.FIELD, 1)
+
+
+@pytest.mark.parametrize("fields", [{"depthwise": 1}, {"byte_step": 1}, {"int16": 1}])
+def test_transposed_tiles_are_those_of_ordinary_products(fields):
+    able = replace(CONFIG, transposed_tiles=True, int16=True)
+    assert illegal_combination(conv(transposed=1), able) is None
+    assert illegal_combination(conv(**fields, columns=2), able) is None
+    assert illegal_combination(conv(transposed=1, **fields, columns=2), able) == (
+        "CONV with transposed must have neither depthwise, a byte_step, nor int16"
+    )
 
 
 def test_depthwise_drains_only_with_all_lanes():

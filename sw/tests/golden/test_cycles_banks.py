@@ -89,6 +89,8 @@ def random_conv(seed):
         **{name: draw(0, 3) for name in ("pad_top", "pad_left")},
         blocks=1 if mode == "depthwise" else draw(1, 3),
         drain=draw(1, 2 if mode == "depthwise" else 3),
+        transposed=mode == "plain" and seed % 2,
+        weight_row=seed,
     )
 
 
@@ -102,6 +104,9 @@ def loop_order(command, rows, columns):
 def plain_reads(command, tile):
     """Return the row that each slot of a k-tile reads, or None."""
     f = command.fields
+    reads = []
+    if f["transposed"]:
+        reads += range(f["weight_row"] + tile * SIZE, f["weight_row"] + (tile + 1) * SIZE)
     block, tap = divmod(tile, f["kernel_rows"] * f["kernel_columns"])
     ky, kx = divmod(tap, f["kernel_columns"])
     positions = []  # image coordinates
@@ -122,7 +127,6 @@ def plain_reads(command, tile):
         for y, x in loop_order(command, f["rows"], f["columns"]):
             at_y = y * f["stride_y"] + ky * f["dilation_y"]
             positions.append((at_y, x * f["stride_x"] + kx * f["dilation_x"]))
-    reads = []
     for position in positions:
         if position is None:
             reads.append(None)

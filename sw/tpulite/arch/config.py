@@ -30,7 +30,10 @@ _DELAY_SIZE = 16
 _OF_DELAY_LINES = ("vector_pairs", "wide_lines")
 """What delay lines once lacked: pairs of vectors, and kernels with five taps on a line."""
 
-_ONCE_LACKED = ("axi_slices", "ram_registers", "softmax", "delay_lines", "int16")
+_ONCE_LACKED = (
+    *("axi_slices", "ram_registers", "softmax", "delay_lines", "int16"),
+    "transposed_tiles",
+)
 """What no machine had when the first programs were compiled."""
 
 _OF_THE_BUILD = ("multipliers", "memories", "clock_gates")
@@ -93,6 +96,8 @@ class Config:
     int16 : bool
         Whether a CONV can read and write vectors of int16, as pairs of int8. Such a machine
         requantizes all channels at once.
+    transposed_tiles : bool
+        Whether a CONV can take weight tiles whose rows in the buffer are columns of the array.
     """
 
     array_size: int = 16
@@ -110,6 +115,7 @@ class Config:
     softmax: bool | None = None
     delay_lines: bool | None = None
     int16: bool = False
+    transposed_tiles: bool = False
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -138,7 +144,7 @@ class Config:
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
         # In one order, so that equal machines compare and hash alike.
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
-        for name in ("axi_slices", "ram_registers", "int16"):
+        for name in ("axi_slices", "ram_registers", "int16", "transposed_tiles"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))

@@ -5,7 +5,8 @@ Benches, program generators and this documentation use it, and the faster implem
 
 A command is a sequence of steps. Each step reads some rows of the unified buffer and may then
 write others, immediately or later, but in order. In addition, the command reads *early* rows
-(weights, channel records, parameters) before it writes anything.
+(weights, channel records, parameters) before it writes anything. Transposed weights are not early:
+they enter the array as vectors do, each tile before the vectors that it is multiplied by.
 """
 
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ __all__ = [
     "Step",
     "accumulator_rows",
     "early_rows",
+    "early_weights",
     "effects",
     "lines_of",
     "output_rows",
@@ -127,13 +129,18 @@ def early_rows(command: Command, config: Config) -> Iterator[int]:
     """
     if command.opcode == Opcode.CONV:
         first = command["weight_row"]
-        yield from range(first, first + tile_count(command) * config.array_size)
+        yield from range(first, first + early_weights(command, config))
         if command["drain"] == Drain.REQUANTIZE:
             first = command["record_row"]
             yield from range(first, first + record_rows(command["record_form"], config))
     elif command.opcode == Opcode.VECTOR:
         first = command["param_row"]
         yield from range(first, first + parameter_rows(command["operation"], config))
+
+
+def early_weights(command: Command, config: Config) -> int:
+    """Return how many of the early rows of a CONV are weights: all, or none if transposed."""
+    return 0 if command["transposed"] else tile_count(command) * config.array_size
 
 
 def lines_of(command: Command, config: Config) -> Iterator[range]:
@@ -209,13 +216,16 @@ def _conv_steps(command: Command, config: Config) -> Iterator[Step]:
     """Yield a step for each vector of each k-tile; the last k-tile completes an output in each.
 
     The k-tiles run over channel blocks, then kernel rows, then kernel columns. In dense mode a
-    vector lies in two.
+    vector lies in two. A transposed weight tile is a step of its own.
     """
     c = command.fields
     for tile in range(tile_count(command)):
         block, tap = divmod(tile, c["kernel_rows"] * c["kernel_columns"])
         ky, kx = divmod(tap, c["kernel_columns"])
         last = tile == tile_count(command) - 1
+        if c["transposed"]:
+            first = c["weight_row"] + tile * config.array_size
+            yield Step(tuple(range(first, first + config.array_size)), ())
         for oy, ox in _region(command):
             y = oy * c["stride_y"] + ky * c["dilation_y"]
             x = kx * c["dilation_x"]

@@ -158,7 +158,17 @@ def illegal_combination(command: Command, config: Config) -> str | None:
         return "CONV must not drain raw if depthwise"
     if depthwise and command["drain"] != Drain.KEEP and config.lanes < config.array_size:
         return "CONV must keep its sums if depthwise: there are too few requantizer lanes"
+    if command["transposed"] and (why := _illegal_transposed(command, config)) is not None:
+        return why
     return _illegal_int16(command, config) if command["int16"] else None
+
+
+def _illegal_transposed(command: Command, config: Config) -> str | None:
+    if not config.transposed_tiles:
+        return "CONV.transposed must be 0 without transposed_tiles"
+    if command["depthwise"] or command["byte_step"] or command["int16"]:
+        return "CONV with transposed must have neither depthwise, a byte_step, nor int16"
+    return None
 
 
 def _illegal_int16(command: Command, config: Config) -> str | None:

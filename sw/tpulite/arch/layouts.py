@@ -127,6 +127,12 @@ CONV = Layout(
             "Columns come in pairs, which are vectors of int16: the upper bytes, then the lower "
             "bytes with their top bits inverted. Only on machines with int16.",
         ),
+        Field(
+            "transposed",
+            1,
+            "Weight tiles are transposed: the first of N rows has the weights of output channel 0, "
+            "for all N input channels. Only on machines with transposed_tiles.",
+        ),
     ),
     "Convolve a feature map with one n-block of N output channels and accumulate. After the last "
     "k-tile, `drain` selects the destination of the sums. The k-tiles run over channel "

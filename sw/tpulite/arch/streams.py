@@ -18,10 +18,11 @@ class Stream(NamedTuple):
     tiles : int
         Weight tiles, each of which sees all vectors.
     fill : int
-        Slots of the first k-tile before its first sum: dense mode fills its window.
+        Slots of the first k-tile before its first sum: dense mode fills its window, and a
+        transposed weight tile enters.
     slots : int
         Slots of a k-tile: output vectors, in dense mode one more for each row, in depthwise mode
-        one for each input vector, or each pair of them.
+        one for each input vector, or each pair of them; N more if its weights are transposed.
     sums : int
         Slots from the first sum of a k-tile to its last one.
     lag : int
@@ -56,8 +57,11 @@ def conv_stream(fields: Mapping[str, int], config: Config) -> Stream:
     Examples
     --------
     >>> from tpulite.arch.isa import dense
-    >>> conv_stream(dense(m=64, k_tiles=4) | {"depthwise": 0, "byte_step": 0}, Config())
+    >>> fields = dense(m=64, k_tiles=4) | {"depthwise": 0, "byte_step": 0, "transposed": 0}
+    >>> conv_stream(fields, Config())
     Stream(tiles=4, fill=0, slots=64, sums=64, lag=0)
+    >>> conv_stream(fields | {"transposed": 1}, Config())
+    Stream(tiles=4, fill=16, slots=80, sums=64, lag=0)
     """
     rows, columns = fields["rows"], fields["columns"]
     if fields["depthwise"]:
@@ -73,4 +77,6 @@ def conv_stream(fields: Mapping[str, int], config: Config) -> Stream:
     slots = rows * columns
     if fields["byte_step"]:
         return Stream(tiles, 1, slots + rows, slots + rows - 1)
+    if fields["transposed"]:
+        return Stream(tiles, config.array_size, config.array_size + slots, slots)
     return Stream(tiles, 0, slots, slots)

@@ -258,10 +258,11 @@ def conv_cycles(fields: Mapping[str, int], config: Config) -> int:
 
     No cycle is lost between k-tiles or commands. Records take their rows' cycles beside that.
     """
-    tiles, _, slots, *_ = conv_stream(fields, config)
+    tiles, fill, slots, *_ = conv_stream(fields, config)
     drained = 0
     if fields["drain"] != Drain.KEEP:
         drained = fields["rows"] * fields["columns"] * drain_interval(fields["drain"], config)
+        drained += fill if fields["transposed"] else 0
     return (tiles - 1) * tile_cycles(slots, config) + max(tile_cycles(slots, config), drained)
 
 

@@ -44,7 +44,8 @@ class Reference:
 
     def _tile(self, number: int) -> np.ndarray:
         first = self.command["weight_row"] + number * self.size
-        return self.buffer[first : first + self.size] - self.command["weight_zero_point"]
+        rows = self.buffer[first : first + self.size] - self.command["weight_zero_point"]
+        return rows.T if self.command["transposed"] else rows
 
     def _region(self) -> list[tuple[int, int]]:
         c = self.command
@@ -58,6 +59,9 @@ class Reference:
             for ky in range(c["kernel_rows"]):
                 for kx in range(c["kernel_columns"]):
                     self.outputs, self.done = [], []
+                    if c["transposed"]:
+                        first = c["weight_row"] + number * self.size
+                        self.reads += range(first, first + self.size)
                     for oy, ox in self._region():
                         y = oy * c["stride_y"] + ky * c["dilation_y"] - c["pad_top"]
                         x = kx * c["dilation_x"] - c["pad_left"]
@@ -148,4 +152,4 @@ def draw(rng: random.Random, size: int, mode: str) -> Command:
     }  # fmt: skip
     if mode == "dense":
         fields |= {"byte_step": rng.randint(1, size), "inner": Axis.X}
-    return conv(depthwise=mode == "depthwise", **fields)
+    return conv(depthwise=mode == "depthwise", transposed=mode == "transposed", **fields)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES, RECORD_BYTES, Config
-from tpulite.arch.effects import tile_count
+from tpulite.arch.effects import early_weights
 from tpulite.arch.isa import Command, Drain, RecordForm, VectorOp
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.numerics import Rounding
@@ -51,7 +51,7 @@ class SampledDatapath(Datapath):
     def conv(self, command: Command, access: Footprint) -> FaultSite | None:
         """Sample a CONV."""
         mode, drain = mode_of(command), Drain(command["drain"]).name
-        rows = self.buffer[access.early_reads][tile_count(command) * self.config.array_size :]
+        rows = self.buffer[access.early_reads][early_weights(command, self.config) :]
         fault = super().conv(command, access)
         if fault is not None:
             return fault

@@ -6,14 +6,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
-from tpulite.arch.effects import record_rows, tile_count
+from tpulite.arch.effects import early_weights, record_rows, tile_count
 from tpulite.arch.interleave import interleave_of
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.arch.registers import Fault
 from tpulite.arch.streams import column_start
 from tpulite.golden.effects.access import FaultSite, Footprint
 
-__all__ = ["conv_ends", "conv_footprint", "outputs_of", "read_rows", "sum_positions", "taps_of"]
+__all__ = [
+    "conv_ends",
+    "conv_footprint",
+    "outputs_of",
+    "read_rows",
+    "sum_positions",
+    "taps_of",
+    "weight_rows",
+    "weight_tiles",
+]
 
 PADDING = -1
 """Stands for the row of a vector that lies outside the image."""
@@ -26,11 +35,16 @@ def conv_footprint(command: Command, config: Config) -> Footprint:
         return Footprint(fault=fault)
     depthwise, drain = command["depthwise"], Drain(command["drain"])
     k_tiles, m = tile_count(command), command["rows"] * command["columns"]
-    weights = np.arange(k_tiles * config.array_size) + command["weight_row"]
+    weights = weight_rows(command, config)
+    early_reads = weights[: early_weights(command, config)]
     records = np.arange(_record_rows(command, config)) + command["record_row"]
 
     vectors = _stream(command, config)
     inside = vectors != PADDING
+    reads, late = vectors[inside], len(weights) - len(early_reads)
+    if late:  # N rows of weights before the vectors of each k-tile
+        every = np.concatenate([weights.reshape(k_tiles, -1), vectors], axis=1)
+        reads = every[every != PADDING]
     writes = reads_before = np.empty(0, dtype=np.int64)
     if drain != Drain.KEEP:
         oy, ox = outputs_of(command)
@@ -39,19 +53,32 @@ def conv_footprint(command: Command, config: Config) -> Footprint:
         writes = (first[:, None] + np.arange(rows_each)).ravel()
         # A sum is complete after its last vector has been read; later vectors may not have been.
         done = inside.reshape(k_tiles, -1, inside.shape[2] if inside.ndim == 3 else 1)
-        done = np.cumsum(done.sum(axis=2)).reshape(k_tiles, -1)[-1]
+        done = np.cumsum(done.sum(axis=2)).reshape(k_tiles, -1)[-1] + late
         last = np.arange(m)
         if depthwise:
             last = sum_positions(command) + taps_of(command, config)[1][-1]
         reads_before = done[last].repeat(rows_each)
     return Footprint(
-        early_reads=np.concatenate([weights, records]),
-        reads=vectors[inside],
+        early_reads=np.concatenate([early_reads, records]),
+        reads=reads,
         writes=writes,
         reads_before=reads_before,
         vectors=vectors,
         accumulators=range(command["acc_row"], command["acc_row"] + m),
     )
+
+
+def weight_rows(command: Command, config: Config) -> NDArray[np.int64]:
+    """Return the rows of all weight tiles of a CONV, in order."""
+    return np.arange(tile_count(command) * config.array_size) + command["weight_row"]
+
+
+def weight_tiles(command: Command, rows: NDArray) -> NDArray:
+    """Return the weight tiles of a CONV as the array has them, of its rows [k_tiles * N, N]."""
+    if not command["transposed"]:
+        return rows
+    size = rows.shape[1]
+    return rows.reshape(-1, size, size).swapaxes(1, 2).reshape(-1, size)
 
 
 def conv_ends(command: Command, config: Config) -> tuple[tuple[str, int, int], ...]:

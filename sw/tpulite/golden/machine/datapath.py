@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.effects import BINARY, ELEMENTWISE, parameter_rows, tile_count
+from tpulite.arch.effects import BINARY, ELEMENTWISE, early_weights, parameter_rows
 from tpulite.arch.isa import RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite, Footprint
-from tpulite.golden.effects.convolution import taps_of
+from tpulite.golden.effects.convolution import taps_of, weight_rows, weight_tiles
 from tpulite.golden.effects.vectors import record_offset
 from tpulite.golden.machine.arithmetic import Records, conv_sums, vector_results
 from tpulite.golden.machine.dram import Dram
@@ -65,15 +65,14 @@ class Datapath:
 
     def conv(self, command: Command, access: Footprint) -> FaultSite | None:
         """Convolve, accumulate and drain; return the fault of an unusable channel record."""
-        weight_rows = tile_count(command) * self.config.array_size
-        rows = self.buffer[access.early_reads[:weight_rows]]
+        rows = self.buffer[weight_rows(command, self.config)].view(np.int8)
         stream = self.buffer.view(np.int8)[access.vectors]
         stream[access.vectors < 0] = command["pad"]
         if command["int16"]:
             lower = stream[:, 1::2]
             lower[access.vectors[:, 1::2] < 0] ^= np.int8(-128)
-        sums = conv_sums(command, self.config, stream, rows.view(np.int8))
-        records = access.early_reads[weight_rows:]
+        sums = conv_sums(command, self.config, stream, weight_tiles(command, rows))
+        records = access.early_reads[early_weights(command, self.config) :]
         return self.drain(command, replace(access, early_reads=records), sums)
 
     def drain(

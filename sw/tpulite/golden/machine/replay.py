@@ -119,7 +119,8 @@ class Recorder:
         """Return a command with what its execution needs of what it touches."""
         if command.opcode in (Opcode.LOAD, Opcode.STORE):
             return _Step(command, Footprint(spans=access.spans))
-        plain = command.opcode == Opcode.CONV and not command["byte_step"]
+        plain = command.opcode == Opcode.CONV
+        plain = plain and not command["byte_step"] and not command["transposed"]
         if not plain or command["weight_zero_point"] or (access.vectors < 0).any():
             return _Step(command, replace(access, reads_before=NO_ROWS))
         rows = tile_count(command) * self._config.array_size

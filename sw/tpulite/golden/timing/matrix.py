@@ -52,8 +52,9 @@ class Matrix(Head):
         # walker, and its last slot.
         self.accepted = self.walking = self.walked = self.last = -1
         self.last_but_one = -1  # slot before the last one, of whatever command
-        # First slots of the last two tiles, and of the last one that used records.
-        self.tile = self.tile_before = -self.size
+        # First sums of the last tile, of the last two whose weights were fetched, and of the last
+        # one that used records.
+        self.tile = self.fetched = self.fetched_before = -self.size
         self.claimed = -config.record_rows
         self.asked = self.recorded = -1  # last requests of weights and of records
         # When the next command may hand over its weights and its records: one may wait.
@@ -72,12 +73,12 @@ class Matrix(Head):
         fields, record = self.pop(time)
         head = self.earliest(record.dispatch + 1)
         operands = head if fields["prefetch"] else time
-        requantizes = fields["drain"] == _REQUANTIZE
+        requantizes, fetches = fields["drain"] == _REQUANTIZE, not fields["transposed"]
         tiles, fill, slots, sums, lag = conv_stream(fields, self.config)
 
         # The intake holds a command until the walker has taken the one before, and until its
         # weights and its records may wait behind those of the one before.
-        taken = self._ask_weights(operands)
+        taken = self._ask_weights(operands) if fetches else operands
         records = 0
         if requantizes:
             taken = max(taken, operands, self.records_free)
@@ -88,14 +89,16 @@ class Matrix(Head):
         self._fetch_operands(fields, offered, records, requantizes)
         self.walking = offered - MXU_OFFER
         offered = max(offered, self.last + 1) + fill
-        first = max(offered, self.asked + 1, self.tile + self.size)
-        record.buffer = max(0, self.asked + 1 - offered)
+        first = max(offered, self.tile + self.size)
+        if fetches:
+            first = max(first, self.asked + 1)
+            record.buffer = max(0, self.asked + 1 - offered)
         if tiles == 1 and requantizes:
             record.buffer = max(record.buffer, self.recorded + RECORDS - offered)
         before, shortest = self.last, tile_cycles(slots, self.config)
         result = self._issue(fields, first, tiles, fill, slots, sums + lag)
         pace = (self.tile - first) // (tiles - 1) if tiles > 1 else shortest
-        if _is_short(tiles, slots, self.size):
+        if fetches and _is_short(tiles, slots, self.size):
             record.buffer += self.tile - first - (tiles - 1) * shortest
         self._walk(tiles, slots, pace, before)
         begin = first if tiles > 1 else self.tile
@@ -132,7 +135,7 @@ class Matrix(Head):
         taken = max(operands, self.weights_free)
         loaded = max(taken, self.asked)
         self.weights_free = loaded + 1
-        self.asked = max(loaded + 1, self.tile_before + self.reused) + self.size - 1
+        self.asked = max(loaded + 1, self.fetched_before + self.reused) + self.size - 1
         return taken
 
     def _ask_records(self, fields: dict[str, int], operands: int) -> int:
@@ -143,6 +146,7 @@ class Matrix(Head):
         first, weights = max(taken + 1, self.records_free), self.asked - self.size + 1
         # They may go through the banks in step.
         meet = (fields["record_row"] - first - fields["weight_row"] + weights) % self.banks == 0
+        meet = meet and not fields["transposed"]
         self.recorded = first + rows - 1 + (meet and first + rows > weights)
         return first
 
@@ -154,16 +158,21 @@ class Matrix(Head):
         If they are there long before the slot that is offered, nobody needs to know how long.
         """
         rows = self.record_rows[fields["record_form"]] if requantizes else 0
+        weights, fetches = self.asked - self.size + 1, not fields["transposed"]
+        if not fetches and not rows:
+            return
         fetch = OperandFetch(
             self.machine.reads,
             self.machine.odd,
-            (fields["weight_row"], self.asked - self.size + 1, self.size),
+            (fields["weight_row"], weights if fetches else records, self.size * fetches),
             (fields["record_row"], records, rows),
             starve=self.steady,
         )
-        last = max(self.asked, self.recorded) if requantizes else self.asked
+        last = max([self.asked] * fetches + [self.recorded] * requantizes)
         if last + self.patience >= offered or self.steady:
-            self.asked, recorded = fetch.last()
+            asked, recorded = fetch.last()
+            if fetches:
+                self.asked = asked
             if requantizes:
                 self.recorded = recorded
         # Under a depthwise command they come later than in time.
@@ -177,13 +186,14 @@ class Matrix(Head):
         """Issue all slots of a command from its first sum on; return the slot of its last sum."""
         drain, size = fields["drain"], self.size
         pace, interval = tile_cycles(slots, self.config), self.intervals[drain]
-        before, tile = self.tile, first
-        if _is_short(tiles, slots, size):
+        before, tile, fetches = self.fetched, first, not fields["transposed"]
+        if fetches and _is_short(tiles, slots, size):
             before, tile = self._issue_short(fields, first, fill, tiles, pace)
         elif tiles > 1:
             before, tile = first + (tiles - 2) * pace, first + (tiles - 1) * pace
-            reused = before - pace if tiles > 2 else self.tile
-            self.asked = max(self.asked + (tiles - 1) * size, reused + self.reused + size - 1)
+            if fetches:
+                reused = before - pace if tiles > 2 else self.fetched
+                self.asked = max(self.asked + (tiles - 1) * size, reused + self.reused + size - 1)
         if drain == _REQUANTIZE:
             age = self.record_rows[fields["record_form"]]
             tile = max(tile, self.recorded + RECORDS, self.claimed + age)
@@ -197,7 +207,9 @@ class Matrix(Head):
             result = max(tile + sums - 1, tile + (outputs - 1) * interval)
         self.last = max(tile + slots - 1 - fill, result)
         self.reported = result + interval + fields["int16"]
-        self.tile_before, self.tile = before, tile
+        self.tile = tile
+        if fetches:
+            self.fetched_before, self.fetched = before, tile
         return result
 
     def _issue_short(
@@ -208,7 +220,7 @@ class Matrix(Head):
         origin = first - 4 * size
         phases = bytearray([FREE]) * (4 * size - fill)
         activations = Activations(fields, size, banks, 0, tiles, pace)
-        before, tile, asked = self.tile, first, self.asked
+        before, tile, asked = self.fetched, first, self.asked
         for index in range(1, tiles):
             phases += activations.tile(index - 1, len(phases))
             begin = max(asked + 1, before + self.reused) - origin

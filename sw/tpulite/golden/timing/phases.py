@@ -26,7 +26,7 @@ _get_read, _get_written = itemgetter(*_READ), itemgetter(*_WRITTEN)
 
 
 class Activations:
-    """The activations that a CONV reads.
+    """The activations that a CONV reads, and transposed weights before those of each k-tile.
 
     Parameters
     ----------
@@ -57,6 +57,9 @@ class Activations:
         made = self._made or self._prepare()
         row, pitch, taps = self._place
         row -= begin
+        if self._fields["transposed"]:
+            parts = [self.tile(i, begin + i * pace).ljust(pace, _NONE) for i in range(start, end)]
+            return b"".join(parts)[first - start * pace : stop - start * pace]
         parts = [
             made.phases(i % taps, (row + i // taps * pitch - i * pace) % banks).ljust(pace, _NONE)
             for i in range(start, end)
@@ -68,7 +71,11 @@ class Activations:
         made = self._made or self._prepare()
         row, pitch, taps = self._place
         block, tap = divmod(tile, taps)
-        return made.phases(tap, (row + block * pitch - begin) % self._banks)
+        weights, size, banks = b"", self._size, self._banks
+        if self._fields["transposed"]:
+            weights = bytes([(self._fields["weight_row"] + tile * size - begin) % banks]) * size
+            begin += size
+        return weights + made.phases(tap, (row + block * pitch - begin) % banks)
 
     def _prepare(self) -> "_Tiles":
         fields = self._fields

@@ -3,11 +3,17 @@
 import numpy as np
 
 from tpulite.arch.config import RECORD_BYTES, Config
-from tpulite.arch.effects import BINARY, ELEMENTWISE, tile_count
+from tpulite.arch.effects import BINARY, ELEMENTWISE, early_weights, tile_count
 from tpulite.arch.isa import OPERANDS, Command, Drain, Opcode, RecordForm, Scaling, VectorOp
 from tpulite.arch.memory import WindowBinding
 from tpulite.golden.effects.access import Footprint
-from tpulite.golden.effects.convolution import outputs_of, sum_positions, taps_of
+from tpulite.golden.effects.convolution import (
+    outputs_of,
+    sum_positions,
+    taps_of,
+    weight_rows,
+    weight_tiles,
+)
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.effects.vectors import record_offset
 from tpulite.golden.machine.records import read_records, unpack_records, wide_bounds
@@ -72,15 +78,13 @@ class TermMachine:
                 self.dram[line] = data[: span.stop - span.start]
 
     def _conv(self, command: Command, access: Footprint) -> None:
-        early = access.early_reads
-        tile_rows = tile_count(command) * self.config.array_size
         stream = self.buffer[access.vectors]
         stream[access.vectors < 0] = command["pad"]
         if command["int16"]:
             lower = stream[:, 1::2]
             lower[access.vectors[:, 1::2] < 0] = command["pad"] ^ -128
-        weights = self.buffer[early[:tile_rows]] - command["weight_zero_point"]
-        sums = self._sums(command, stream, weights)
+        weights = weight_tiles(command, self.buffer[weight_rows(command, self.config)])
+        sums = self._sums(command, stream, weights - command["weight_zero_point"])
         rows = slice(access.accumulators.start, access.accumulators.stop)
         if command["int16"]:  # the accumulators are those of the upper vectors
             rows = slice(rows.start, rows.stop, 2)
@@ -95,7 +99,8 @@ class TermMachine:
                 data = self.terms.words(sums).reshape(-1, self.config.array_size)
                 self.buffer[access.writes] = data
             case Drain.REQUANTIZE:
-                record = self._records(early[tile_rows:], RecordForm(command["record_form"]))
+                recorded = access.early_reads[early_weights(command, self.config) :]
+                record = self._records(recorded, RecordForm(command["record_form"]))
                 gain = record.pop("gain")
                 if command["int16"]:
                     pairs = self.terms.requantize_int16(sums, wide_bounds(record, gain))
