@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["END", "encode", "held_out", "perplexity", "story", "vocabulary"]
+__all__ = ["END", "RECURRING", "encode", "held_out", "perplexity", "story", "vocabulary"]
 
 END = "<end>"
 """Token between stories: what the first one begins behind, too."""
@@ -34,6 +34,9 @@ _FOODS = ("bread", "cake", "cheese", "honey", "jam", "milk", "soup")
 _WEATHERS = ("cloudy", "cold", "rainy", "sunny", "warm", "windy")
 _TIMES = ("morning", "evening", "afternoon")
 _TOOLS = ("ladder", "rope", "stick")
+
+RECURRING = (_WOMEN + _MEN, _ANIMALS, _THINGS, _COLORS, _HIDING, _FOODS, _TOOLS)
+"""Sets of words of which a story has one or two, and mentions them again."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tpulite.language.story import load_storyteller
 from tpulite.language.words import Words
 from tpulite.models import MODELS, STORY
 from tpulite_testing.oracles.litert_story import litert_logits
-from tpulite_testing.stories import held_out, perplexity, story, vocabulary
+from tpulite_testing.stories import RECURRING, held_out, perplexity, story, vocabulary
 
 _EXAMPLE = Path(__file__).resolve().parents[3] / "examples/story.py"
 _SEED = 2
@@ -78,6 +78,21 @@ def test_it_knows_the_next_word_as_well_as_stated():
     assert f"{found:.3f}" == _PERPLEXITY["int8"]
     stated = (MODELS / "README.md").read_text()
     assert all(figure in stated for figure in _PERPLEXITY.values())
+
+
+def test_names_and_things_recur_as_they_began():
+    """The likeliest of all names is the one that comes, and so on; most are far back."""
+    known, data = vocabulary(), STORY.read_bytes()
+    sets = [[known.index(word) for word in words] for words in RECURRING]
+    right = []
+    for tokens in held_out(known, 32):
+        logits = litert_logits(data, tokens[:-1])
+        for words in sets:
+            for i, token in enumerate(tokens):
+                if token in words and token in tokens[:i]:
+                    right.append(words[logits[i - 1][words].argmax()] == token)
+    assert f"{len(right)} such words" in (MODELS / "README.md").read_text()
+    assert all(right)
 
 
 def test_its_words_are_those_of_the_stories(teller):
