@@ -1,6 +1,7 @@
 """Train the small language model of stories and write it, quantized, as a TFLite file.
 
-It learns stories that tpulite_testing.stories draws, with numpy alone.
+It learns stories that tpulite_testing.stories draws, with numpy alone. With OMP_NUM_THREADS=1 sums
+round the same every time.
 """
 
 import argparse
