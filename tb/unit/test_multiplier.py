@@ -15,6 +15,7 @@ from cocotb.triggers import ReadOnly, Timer
 from tpulite.arch.build import Build
 from tpulite_rtl.lib.multiplier import STYLES, multiply_add
 from tpulite_silicon.design import elaborated
+from tpulite_silicon.families import FAMILIES, part_of
 from tpulite_silicon.synthesis import ecp5_cells_of
 from tpulite_tb.cells import Cells
 from tpulite_tb.harness import simulate
@@ -102,6 +103,15 @@ def test_multipliers_of_a_gw5a(a_width: int, b_width: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("a_width", "b_width"), [(9, 8), *breadth("the lanes have no others", (8, 8), (6, 5))]
+)
+def test_chains_of_a_7_series_part_multiply(a_width: int, b_width: int) -> None:
+    component = _Products(a_width=a_width, b_width=b_width, style="logic")
+    name = f"multiplier_carry4_{a_width}x{b_width}"
+    simulate(component, __file__, name=name, build=Build(target="xilinx"))
+
+
+@pytest.mark.parametrize(
     ("a_width", "b_width"),
     [(9, 8), (5, 2), (6, 5), *breadth("all numbers of digits", (5, 3), (5, 6), (4, 7))],
 )
@@ -118,6 +128,15 @@ def test_chains_of_an_ecp5_need_no_other_tables():
     cells = Counter(cell["type"] for cell in ecp5_cells_of(design, block)["cells"].values())
     assert set(cells) == {"CCU2C"}
     assert cells["CCU2C"] == _PARALLEL * (4 * 6 + 2 * 6 + 7 + 10)  # bits of its chains, in pairs
+
+
+def test_chains_of_a_7_series_part_need_little_more_than_a_table_a_bit():
+    component = _Products(a_width=9, b_width=8, style="logic")
+    width = 9 + 8 + _MORE
+    bits = sum(width - 2 * digit for digit in range(4))
+    found = part_of(elaborated(component, Build(target="xilinx")), FAMILIES["7-series"])
+    assert (found.ff, found.dsp, found.bram) == (0, 0, 0)
+    assert bits <= found.lut / _PARALLEL <= 1.25 * bits
 
 
 def test_products_of_a_gw5a_are_instances():

@@ -81,10 +81,16 @@ def test_processing_element(style: str, transposes: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "transposes"), [("gw5a", False), ("xilinx", False), ("xilinx", True)]
+    ("target", "style", "transposes"),
+    [
+        ("gw5a", "dsp", False),
+        ("xilinx", "dsp", False),
+        ("xilinx", "dsp", True),
+        ("xilinx", "logic", False),
+    ],
 )
-def test_processing_element_of_a_part(target: str, transposes: bool) -> None:
-    element = ProcessingElement(psum_width=PSUM_WIDTH, transposes=transposes)
+def test_processing_element_of_a_part(target: str, style: str, transposes: bool) -> None:
+    element = ProcessingElement(psum_width=PSUM_WIDTH, style=style, transposes=transposes)
     build = Build(target=target)
-    name = f"processing_element_{target}{'_transposed' * transposes}"
+    name = f"processing_element_{target}_{style}{'_transposed' * transposes}"
     simulate(element, __file__, name=name, build=build)

@@ -143,16 +143,19 @@ def test_requantizer_lane(roundings: tuple[Rounding, ...], style: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("target", "multipliers"), [("gw5a", "dsp"), ("xilinx", "half_dsp")])
 @pytest.mark.parametrize(
     "roundings", [tuple(Rounding), (Rounding.TFLITE,), (Rounding.SINGLE,), (Rounding.FLOAT32,)]
 )
-def test_requantizer_lane_of_a_gw5a(roundings: tuple[Rounding, ...]) -> None:
+def test_requantizer_lane_of_a_part(
+    roundings: tuple[Rounding, ...], target: str, multipliers: str
+) -> None:
     """Products are cut into pieces; lanes that only double or only round floats cut others."""
     names = [rounding.name for rounding in roundings]
     simulate(
         RequantizerLane(roundings),
         __file__,
-        name=f"requantizer_lane_{'_'.join(names).lower()}_gw5a",
+        name=f"requantizer_lane_{'_'.join(names).lower()}_{target}",
         extra_env={"ROUNDINGS": " ".join(names)},
-        build=Build(target="gw5a"),
+        build=Build(target=target, multipliers=multipliers),
     )

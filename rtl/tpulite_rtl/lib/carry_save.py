@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from tpulite.arch.build import Build
-from tpulite_rtl.lib.gowin_product import product_rows
+from tpulite_rtl.lib import dsp48, gowin_product
 from tpulite_rtl.lib.multiplier import STYLES
 
 __all__ = ["summands"]
@@ -42,14 +42,19 @@ def summands(
         ``dsp``: products small enough for a DSP block each; ``logic``: two values, the digits of
         ``a`` times ``b`` (Booth, radix 4) after a tree of carry-save adders.
     platform : object, optional
-        A :class:`tpulite.arch.build.Build`: for ``gw5a`` products are instances of a multiplier.
+        A :class:`tpulite.arch.build.Build`: for ``gw5a`` products are instances of a multiplier,
+        for
+        ``xilinx`` fewer of them are used if it saves multipliers.
     """
     if style not in STYLES:
         raise ValueError(f"Multiplier style must be one of {STYLES}, not {style!r}")
     width = len(a) + len(b)
     if style == "dsp":
-        if Build.of(platform).target == "gw5a":
-            rows = product_rows(m, a, b)
+        build = Build.of(platform)
+        if build.target == "gw5a":
+            rows = gowin_product.product_rows(m, a, b)
+        elif build.target == "xilinx" and build.saves_multipliers:
+            rows = dsp48.product_rows(m, a, b, platform=platform)
         else:
             rows = [product << place for place, product in _pieces(a, b)]
         extra = Cat(bits.get(place, Const(0, 1)) for place in range(width))

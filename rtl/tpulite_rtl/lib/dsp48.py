@@ -1,4 +1,4 @@
-"""Product and sum of a held weight in one DSP48E1 of a Xilinx 7-series part, with its registers."""
+"""What a DSP48E1 of a Xilinx 7-series part has: 25 x 18, a pre-adder, a sum, and registers."""
 
 from amaranth.hdl import (
     Cat,
@@ -12,11 +12,20 @@ from amaranth.hdl import (
     signed,
 )
 
-__all__ = ["held_product_sum"]
+from tpulite_rtl.lib.multiplier import multiply_add
+from tpulite_rtl.lib.product_pieces import cut, joined
+
+__all__ = ["held_product_sum", "product_rows"]
 
 _A_BITS, _B_BITS, _C_BITS, _D_BITS = 30, 18, 48, 25
 _SUMMED = 0b011_01_01
 """OPMODE: the product and C."""
+
+_WIDE, _NARROW = 24, 17
+"""Bits of unsigned operands of the multiplier; signed ones have one more."""
+
+_SMALL = 15
+"""A product of so few bits takes fewer lookup tables than are worth a cell."""
 
 
 def held_product_sum(
@@ -90,6 +99,34 @@ def held_product_sum(
     total = Signal(signed(len(c)))
     m.d.comb += total.eq(sums)
     return total
+
+
+def product_rows(m: Module, a: Value, b: Value, *, platform: object) -> list[Value]:
+    """Return values whose sum is ``a * b``, for synthesis, which infers cells of 25 x 18.
+
+    Of 32 and 31 bits they are three such products and one of 8 x 7 in logic, in three rows.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the logic.
+    a : Value
+        Signed.
+    b : Value
+        Unsigned.
+    platform : object
+        A :class:`tpulite.arch.build.Build`.
+    """
+    products = []
+    for i, x in cut(a, _WIDE):
+        for j, y in cut(b, _WIDE if len(x) <= _NARROW else _NARROW):
+            one = x * y
+            if len(one) <= _SMALL and x.shape().signed:
+                factor, none = Cat(y, Const(0, 1)).as_signed(), Const(0, signed(len(one) + 1))
+                total = multiply_add(m, x, factor, none, style="logic", platform=platform)
+                one = total[: len(one)].as_signed()
+            products.append((i + j, one))
+    return joined(products)
 
 
 def _extended(operand: Value, width: int) -> Value:

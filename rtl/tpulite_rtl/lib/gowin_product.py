@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from amaranth.hdl import Cat, Const, Instance, Module, Signal, Value, signed
 
+from tpulite_rtl.lib.product_pieces import cut, joined
+
 __all__ = ["product", "product_rows"]
 
 _BITS = 12
@@ -49,36 +51,14 @@ def product_rows(m: Module, a: Value, b: Value) -> list[Value]:
 
     Of 32 and 31 bits they are nine products in five rows.
     """
-    rows: list[Value] = []
-    for place, one in sorted(_pieces(m, a, b), key=lambda piece: piece[0]):
-        for index, row in enumerate(rows):
-            # A signed product goes on to the left for ever.
-            if not row.shape().signed and len(row) <= place:
-                joined = Cat(row, Const(0, place - len(row)), one)
-                rows[index] = joined.as_signed() if one.shape().signed else joined
-                break
-        else:
-            joined = Cat(Const(0, place), one)
-            rows.append(joined.as_signed() if one.shape().signed else joined)
-    return rows
+    return joined(_pieces(m, a, b))
 
 
 def _pieces(m: Module, a: Value, b: Value) -> Iterator[tuple[int, Value]]:
     """Yield the products of pieces of both operands, with their places."""
-    for i, x in _cut(a):
-        for j, y in _cut(b):
+    for i, x in cut(a, _LOW):
+        for j, y in cut(b, _LOW):
             yield i + j, product(m, x, y)
-
-
-def _cut(value: Value) -> Iterator[tuple[int, Value]]:
-    """Yield the pieces of an operand, with their places: only the topmost may be signed."""
-    place = 0
-    is_signed = value.shape().signed
-    while len(value) - place > _LOW + is_signed:
-        yield place, value[place : place + _LOW]
-        place += _LOW
-    top = value[place:]
-    yield place, top.as_signed() if is_signed else top
 
 
 def _extended(operand: Value) -> Value:

@@ -3,8 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 
 from tpulite.arch.build import Build
-from tpulite_rtl.lib import gowin_product
-from tpulite_rtl.lib.carry_chain import product_sum
+from tpulite_rtl.lib import carry4_product, carry_chain, gowin_product
 
 __all__ = ["STYLES", "multiply_add"]
 
@@ -30,8 +29,8 @@ def multiply_add(
     style : str
         One of :data:`STYLES`.
     platform : object, optional
-        A :class:`tpulite.arch.build.Build`: for ``ecp5`` logic is carry chains of its cells, for
-        ``gw5a`` a product is an instance of a multiplier.
+        A :class:`tpulite.arch.build.Build`: for ``ecp5`` and ``xilinx`` logic is carry chains of
+        their cells, for ``gw5a`` a product is an instance of a multiplier.
 
     Raises
     ------
@@ -52,7 +51,9 @@ def multiply_add(
     elif style == "dsp":
         m.d.comb += total.eq(a * b + c)
     elif target == "ecp5":
-        m.d.comb += total.eq(product_sum(m, a, b, c))
+        m.d.comb += total.eq(carry_chain.product_sum(m, a, b, c))
+    elif target == "xilinx":
+        m.d.comb += total.eq(carry4_product.product_sum(m, a, b, c))
     else:
         m.d.comb += total.eq(_booth(a, b, c))
     return total

@@ -8,7 +8,7 @@ from tpulite.arch.build import Build
     [
         (
             {"multipliers": "mixed"},
-            "multipliers must be one of ('dsp', 'logic', 'mostly_dsp'), not 'mixed'",
+            "multipliers must be one of ('dsp', 'logic', 'mostly_dsp', 'half_dsp'), not 'mixed'",
         ),
         ({"memories": "x"}, "memories must be one of ('generic', 'block', 'macro'), not 'x'"),
         (
@@ -29,6 +29,7 @@ def test_refuses_a_wrong_value(values, text):
     [
         (Build(), "dddddddddddddddd", "dsp", "dsp"),
         (Build(multipliers="mostly_dsp"), "dddddddldddddddl", "dsp", "dsp"),
+        (Build(multipliers="half_dsp"), "dldldldldldldldl", "dsp", "dsp"),
         (Build(multipliers="logic"), "llllllllllllllll", "logic", "logic"),
         (Build(target="gates"), "dddddddddddddddd", "dsp", "logic"),
     ],

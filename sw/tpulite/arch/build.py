@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 __all__ = ["MEMORIES", "MULTIPLIERS", "TARGETS", "Build"]
 
-MULTIPLIERS = ("dsp", "logic", "mostly_dsp")
+MULTIPLIERS = ("dsp", "logic", "mostly_dsp", "half_dsp")
 MEMORIES = ("generic", "block", "macro")
 TARGETS = ("generic", "ecp5", "gw5a", "xilinx", "gates")
+
+_LOGIC_COLUMNS = {"mostly_dsp": 8, "half_dsp": 2}
+"""One of so many columns multiplies in logic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +21,7 @@ class Build:
     multipliers : str
         How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
         which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
-        ``mostly_dsp`` does every eighth column in logic.
+        ``mostly_dsp`` does every eighth column in logic, ``half_dsp`` every other one.
     memories : str
         What large memories are: ``generic`` leaves the choice to synthesis, ``block`` asks an
         FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which the maker of the
@@ -58,9 +61,14 @@ class Build:
 
     def column_style(self, column: int) -> str:
         """Return how a column of the array multiplies: ``dsp`` or ``logic``."""
-        if self.multipliers == "mostly_dsp":
-            return "dsp" if (column + 1) % 8 else "logic"
+        if period := _LOGIC_COLUMNS.get(self.multipliers):
+            return "dsp" if (column + 1) % period else "logic"
         return self.multipliers
+
+    @property
+    def saves_multipliers(self) -> bool:
+        """Whether DSP blocks are scarce: some columns multiply in logic."""
+        return self.multipliers in _LOGIC_COLUMNS
 
     @property
     def lane_style(self) -> str:

@@ -30,8 +30,8 @@ __all__ = ["verilog"]
 @option(
     "--multipliers",
     type=Choice(MULTIPLIERS),
-    help="dsp: left to synthesis; logic: adders; mostly_dsp: every eighth column in logic.  "
-    "[default: as info CONFIG says]",
+    help="dsp: left to synthesis; logic: adders; mostly_dsp: every eighth column in logic; "
+    "half_dsp: every other column.  [default: as info CONFIG says]",
 )
 @option(
     "--memories",

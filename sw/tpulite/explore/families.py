@@ -69,6 +69,8 @@ def _multipliers(config: Config, build: Build, family: str) -> int:
     elements = config.array_size * styles.count("dsp")
     if build.lane_style == "logic":
         return elements
+    if family == "7-series" and build.saves_multipliers:
+        requantizer -= 1
     vector_lanes = config.array_size // config.vector_cycles
     lanes = elementwise * vector_lanes + requantizer * config.lanes
     return elements + lanes + divider * config.has_softmax
