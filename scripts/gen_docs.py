@@ -208,6 +208,7 @@ def illegal_rules() -> list[str]:
         (conv, {"int16": 1, "stride_x": 8}),
         (conv, {"transposed": 1}),
         (conv, {"transposed": 1, "byte_step": 1}),
+        (conv, {"digit": 1}),
     )
     rules = []
     for opcode, fields in examples:

@@ -163,7 +163,8 @@ class _Draw:
 
     def _wide(self) -> dict[str, int]:
         drain = random.choice([Drain.KEEP, Drain.REQUANTIZE])
-        return {"int16": 1, "inner": Axis.X, "drain": drain}
+        digit = random.choice([0, 0, 1, 2, 3])
+        return {"int16": 1, "inner": Axis.X, "drain": drain, "digit": digit}
 
     def depthwise(self) -> dict[str, int]:
         return self.window() | {"depthwise": 1, "blocks": 1}

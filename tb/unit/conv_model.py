@@ -205,7 +205,8 @@ class ConvModel:
         totals = self.accumulators[command["acc_row"] :][: command["rows"] * command["columns"]]
         sums = self._depthwise(command) if command["depthwise"] else self._convolve(command)
         if command["int16"]:  # the accumulator of the upper vector has the sum of both
-            totals, sums = totals[::2], 256 * sums[::2] + sums[1::2]
+            digit = 256 ** command["digit"]
+            totals, sums = totals[::2], (256 * sums[::2] + sums[1::2]) * digit
         total = (sums + (totals if command["accumulate"] else 0)).astype(np.int32)
         if command["drain"] == Drain.KEEP:
             totals[:] = total

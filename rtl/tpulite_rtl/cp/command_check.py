@@ -1,6 +1,6 @@
 """What is wrong with a command: its opcode, a field, or fields that contradict."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
@@ -89,7 +89,9 @@ def _is_illegal_together(config: Config, word: Value) -> Value:
         mode = Cat(conv.depthwise, conv.byte_step != 0, conv.inner != Axis.X)
         odd = Cat(conv.columns[0], conv.acc_row[0], conv.drain == Drain.RAW)
         far = conv.stride_x > PAIR_STRIDE
-        problems.append(conv.int16 & Cat(mode, odd, far).any())
+        problems.append(Mux(conv.int16, Cat(mode, odd, far).any(), conv.digit != 0))
+        if not config.transposed_tiles:
+            problems.append(conv.transposed)
     if config.transposed_tiles:
         mode = Cat(conv.depthwise, conv.byte_step != 0, conv.int16)
         problems.append(conv.transposed & mode.any())

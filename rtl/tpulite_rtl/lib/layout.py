@@ -23,18 +23,21 @@ __all__ = [
 
 _PLAIN = Config()
 
+_INT16 = ("int16", "digit")
+"""Fields of CONV that only machines with int16 have."""
+
 INDEX_BITS = 24
 """Width of a command index."""
 
 
 def built(layout: Layout, config: Config) -> Layout:
-    """Return a layout without the last fields of CONV, `int16` and `transposed`, if both are 0.
+    """Return a layout without the last fields of CONV, of `int16`, `transposed` and `digit`.
 
-    A machine that has the last one alone keeps the other, which must be 0.
+    A machine that has a later one keeps those before it, which must be 0.
     """
-    if layout != isa.CONV or config.transposed_tiles:
+    if layout != isa.CONV or config.int16:
         return layout
-    return replace(layout, fields=layout.fields[: -1 if config.int16 else -2])
+    return replace(layout, fields=layout.fields[: -1 if config.transposed_tiles else -3])
 
 
 def struct_layout(layout: Layout) -> data.StructLayout:
@@ -79,5 +82,8 @@ def command_layout(opcode: isa.Opcode, config: Config = _PLAIN) -> data.StructLa
 
 
 def with_int16(config: Config, layout: data.StructLayout) -> data.StructLayout:
-    """Return a share of a CONV that has its `int16`, too, in a machine with int16."""
-    return data.StructLayout({**layout.members, "int16": 1}) if config.int16 else layout
+    """Return a share of a CONV that has `int16` and `digit`, too, in a machine with int16."""
+    if not config.int16:
+        return layout
+    more = {name: field_shape(isa.Opcode.CONV, name) for name in _INT16}
+    return data.StructLayout({**layout.members, **more})

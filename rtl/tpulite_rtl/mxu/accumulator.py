@@ -1,6 +1,6 @@
 """Accumulates what leaves the array and passes complete sums on to the requantizer."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -34,6 +34,15 @@ IN_FLIGHT = 8
 """Commands whose vectors may be between their issue and the accumulators."""
 
 
+_BYTES = 4
+"""Of an accumulator."""
+
+
+def _from_byte(value: Value, byte: Value) -> Value:
+    """Return a sum that begins with a byte of an accumulator, or behind it."""
+    return Array(value << 8 * number for number in range(_BYTES + 1))[byte]
+
+
 class Accumulator(wiring.Component):
     """Read-modify-write of the accumulator buffer, and the way out on the last k-tile.
 
@@ -43,7 +52,8 @@ class Accumulator(wiring.Component):
     requantizer instead, with the row of the unified buffer that it goes to. One vector a cycle, in
     any order of rows; a sum of cycle t leaves in cycle t + 2.
 
-    Of a pair, 256 times the first sum and the second one are added to the accumulator of the first.
+    Of a pair, 256 times the first sum and the second one are added to the accumulator of the first,
+    both times 256**digit.
     The total leaves twice, in cycles t + 2 and t + 3 of the second one, for the upper and the lower
     bytes of results; no other sum leaves in cycle t + 3.
 
@@ -167,12 +177,11 @@ class Accumulator(wiring.Component):
             upper, leaves = command.int16 & ~lower, requantize & lower
             m.d.comb += memory.read_row.eq(Cat(row[0] & ~lower, row[1:]))
             starts, upper_row = Signal(), Signal.like(out_row)
+            byte = Signal(range(_BYTES + 1))  # of the accumulator, with which the sum begins
+            m.d.comb += byte.eq(command.digit + upper)
             with m.If(self.i.valid):
                 m.d.sync += [
-                    *(
-                        sums[lane].eq(Mux(upper, self.i.payload[lane] << 8, self.i.payload[lane]))
-                        for lane in range(n)
-                    ),
+                    *(sums[lane].eq(_from_byte(self.i.payload[lane], byte)) for lane in range(n)),
                     lower.eq(upper),
                     starts.eq(at_start),
                     upper_row.eq(out_row),

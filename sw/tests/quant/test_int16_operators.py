@@ -1,15 +1,21 @@
 """Operators and blocks of LiteRT's int16x8 on the golden machine: the library's bits."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.frontend.files import load_graph
 from tpulite.golden.check import check
 from tpulite.golden.validation import validate
+from tpulite.graph.layers import Conv
+from tpulite.graph.requantization import IDENTITY
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.graphs.int16_blocks import BLOCKS
 from tpulite_testing.graphs.int16_operators import OPERATORS
 
@@ -52,6 +58,61 @@ def test_operators_are_those_of_the_library(tmp_path, name: str, seed: int):
 @pytest.mark.parametrize("seed", range(2))
 def test_blocks_are_those_of_the_library(tmp_path, name: str, seed: int):
     model = _compiled(tmp_path, BLOCKS[name](seed), CONFIGS[0], KERNELS[3 * seed], seed)
-    left = {each.operator for each in model.summary() if each.where == "host"}
-    assert left <= {"ADD", "MEAN", "SLICE"}  # of int16 the machine has no ADD
-    assert bool(left) == (name in ("mobilenet", "residual", "tcn"))
+    assert not model.plan.hosts
+
+
+def _sum(scales: tuple[float, float, float], shape: tuple[int, ...], code: str = "ADD") -> bytes:
+    m = Builder("int16")
+    a, b = (m.input(shape, scale) for scale in scales[:2])
+    return m.build(m.elementwise(code, a, b, scales[2]))
+
+
+@pytest.mark.parametrize("code", ["ADD", "SUB"])
+@pytest.mark.parametrize("shift", [1, 2, 5, 8, 9, 15])
+def test_sums_are_those_of_the_library_however_far_scales_are_apart(
+    tmp_path, shift: int, code: str
+):
+    kernels = KERNELS[(shift + (code == "SUB")) % len(KERNELS)]
+    scales = 0.01, 0.01 / 2**shift * 1.37, 0.01 / 2 ** (shift // 2)
+    swapped = (*scales[1::-1], scales[2]) if shift % 2 else scales
+    data = _sum(swapped, (1, 8, 16, 5), code)
+    _compiled(tmp_path, data, CONFIGS[shift % 3], kernels, shift)
+
+
+def test_scales_that_are_too_far_apart_stay_with_the_library(tmp_path):
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(_sum((1.0, 2.0**-17, 1.0), (1, 3, 3, 5)))
+    (operator,) = Model.load(path, config=CONFIGS[0]).summary()
+    assert "too far apart" in operator.reason
+
+
+def test_last_elements_that_vector_code_rounds_differently_stay_with_the_library(tmp_path):
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(_sum((0.01, 0.007, 0.01), (1, 17)))
+    (operator,) = Model.load(path, config=CONFIGS[0], exact="litert-opt").summary()
+    assert "rounds the last 1 elements differently" in operator.reason
+    (operator,) = Model.load(path, config=CONFIGS[0], exact="litert-ref").summary()
+    assert operator.where != "host"
+
+
+@pytest.mark.parametrize(
+    ("digits", "wide", "match"),
+    [
+        pytest.param([0, 4], True, "beyond int32", id="digit"),
+        pytest.param([0], True, "digits of its channels", id="length"),
+        pytest.param([0, 1], False, "must be of int16", id="int8"),
+    ],
+)
+def test_digits_must_fit_weights(digits: list[int], wide: bool, match: str):
+    bits = {"bits": 16, "low": -32768, "high": 32767} if wide else {}
+    record = replace(IDENTITY, **bits)
+    with pytest.raises(ValueError, match=match):
+        Conv(
+            name="a",
+            inputs=("x",),
+            output="y",
+            weight=np.ones((1, 1, 2, 3), np.int8),
+            requantization=record,
+            int16=wide,
+            digits=np.array(digits, np.int64),
+        )

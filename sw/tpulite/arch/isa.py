@@ -160,6 +160,8 @@ def illegal_combination(command: Command, config: Config) -> str | None:
         return "CONV must keep its sums if depthwise: there are too few requantizer lanes"
     if command["transposed"] and (why := _illegal_transposed(command, config)) is not None:
         return why
+    if command["digit"] and not command["int16"]:
+        return "CONV.digit must be 0 without int16"
     return _illegal_int16(command, config) if command["int16"] else None
 
 

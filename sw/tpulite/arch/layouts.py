@@ -133,6 +133,12 @@ CONV = Layout(
             "Weight tiles are transposed: the first of N rows has the weights of output channel 0, "
             "for all N input channels. Only on machines with transposed_tiles.",
         ),
+        Field(
+            "digit",
+            2,
+            "With `int16`: products count 256**digit times. So weights can have several digits, "
+            "one to a command.",
+        ),
     ),
     "Convolve a feature map with one n-block of N output channels and accumulate. After the last "
     "k-tile, `drain` selects the destination of the sums. The k-tiles run over channel "

@@ -84,7 +84,7 @@ def _conv(layer: Conv, x: Array) -> Array:
     if layer.int16:
         sums = convolve(
             join_int16(x).reshape(len(x), -1, x.shape[2]).astype(np.int64),
-            layer.weight.astype(np.int64),
+            layer.counted,
             **layer.pair_geometry,
         )
         return split_int16(ops.requantize_int16(sums, layer.requantization))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.arch.isa import PAIR_STRIDE
+from tpulite.arch.isa import CONV, PAIR_STRIDE
 from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import (
     check_array,
@@ -35,6 +35,9 @@ class Conv(Layer):
         Whether input and output are int16. Their columns are pairs, [H, 2 W, C]: upper bytes, then
         lower bytes with the top bit inverted. Padding is the int16 0; dilation and padding along
         the width count columns, two to a vector, but the stride along it counts pairs.
+    digits : ndarray of int64, [C], optional
+        Only of int16: products of an input channel count 256**digit times, and sums wrap at int32.
+        Channels of a block of the array have the same digit. Without them all digits are 0.
     """
 
     weight: np.ndarray
@@ -45,10 +48,13 @@ class Conv(Layer):
     dilation: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
     int16: bool = False
+    digits: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_kernel(self, rank=4)
+        if self.digits is not None:
+            self._check_digits(self.digits)
         how = self.requantization
         if (how is not None and how.bits == 16) != self.int16:
             raise ValueError(f"{self.title} must requantize to 16 bits if it is of int16")
@@ -70,6 +76,12 @@ class Conv(Layer):
         return Activation((height, width, kernel[3]), "int8" if self.requantization else "int32")
 
     @property
+    def counted(self) -> np.ndarray:
+        """Weights less their zero point as often as they count, int64."""
+        weight = self.weight.astype(np.int64) - self.weight_zero_point
+        return weight if self.digits is None else weight << 8 * self.digits[:, np.newaxis]
+
+    @property
     def column_grain(self) -> int:
         """Columns that cannot be parted."""
         return 2 if self.int16 else 1
@@ -83,6 +95,13 @@ class Conv(Layer):
             "dilation": (self.dilation[0], max(1, self.dilation[1] // 2)),
             "padding": (top, left // 2, bottom, right // 2),
         }
+
+    def _check_digits(self, digits: np.ndarray) -> None:
+        check_array(self.title, "digits", digits, "int64", 1)
+        if not self.int16 or len(digits) != self.weight.shape[2] or digits.min() < 0:
+            raise ValueError(f"{self.title} must be of int16 and have digits of its channels")
+        if digits.max() > CONV.limit("digit"):
+            raise ValueError(f"{self.title} has a digit {digits.max()}, which is beyond int32")
 
     def _check_pairs(self) -> None:
         taps, step = self.weight.shape[1], self.dilation[1]

@@ -97,8 +97,8 @@ class Requantization:
         """All rules that occur."""
         return {int(rule) for rule in np.unique(self.rounding)}
 
-    def of(self, channels: np.ndarray) -> "Requantization":
-        """Return how some channels are requantized: a mask, or indices."""
+    def of(self, channels: np.ndarray | slice) -> "Requantization":
+        """Return how some channels are requantized: a mask, indices, or a slice."""
 
         def select(array: Any) -> Any:
             return array[channels] if np.size(array) > 1 else array

@@ -157,6 +157,20 @@ def _extreme(code: str) -> Callable[[int], bytes]:
     return build
 
 
+def _addition(code: str) -> Callable[[int], bytes]:
+    def build(seed: int) -> bytes:
+        m, x = _drawn(seed)
+        scale = float(m.tensors[x].quantization.scale[0])
+        other = scale * float(2.0 ** [m.rng.uniform(-8, 8), 0, m.rng.integers(-6, 7)][seed % 3])
+        drawn = m.rng.integers(-(1 << 15), 1 << 15, m.shape(x)[3]).astype(np.int16)
+        y = m.constant(drawn, other) if seed % 4 == 3 else m.input(m.shape(x), other)
+        after = max(scale, other) * float(2.0 ** m.rng.uniform(-1, 1.5))
+        activation = str(m.rng.choice(["NONE", "RELU", "RELU6"]))
+        return m.build(m.elementwise(code, x, y, after, activation=activation))
+
+    return build
+
+
 def _depthwise(seed: int) -> bytes:
     m, x = _drawn(seed)
     stride, dilation = [((1, 1), (2, 3)), ((2, 2), (1, 1)), ((1, 1), (1, 1))][seed % 3]
@@ -200,6 +214,8 @@ OPERATORS: Mapping[str, Callable[[int], bytes]] = {
     "mean": _mean,
     "maximum": _extreme("MAXIMUM"),
     "minimum": _extreme("MINIMUM"),
+    "addition": _addition("ADD"),
+    "subtraction": _addition("SUB"),
     "depthwise": _depthwise,
     "transposed convolution": _transposed,
     "dense behind a reshape": _chain,

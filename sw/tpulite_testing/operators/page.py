@@ -36,9 +36,9 @@ inspect` reports the same for your file.
 
 The page covers int8 and uint8. Operators on floats and other integers, and operators that the
 tables do not list, run on the CPU; but a [machine with int16](decisions/0033-int16.md) runs
-convolutions, depthwise and transposed ones, pools, means, maxima, ReLUs, `QUANTIZE` and what moves
-tensors of int16 with all numerics of LiteRT, and `FULLY_CONNECTED` with those of TFLite Micro; not
-`ADD`, `SUB`, `MUL`, `LOGISTIC` and `TANH`. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around
+convolutions, depthwise and transposed ones, pools, means, maxima, sums, ReLUs, `QUANTIZE` and
+what moves tensors of int16 with all numerics of LiteRT, and `FULLY_CONNECTED` with those of TFLite
+Micro; not `MUL`, `LOGISTIC` and `TANH`. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around
 convolutions become dilations on the machine; elsewhere they run on the CPU. In a network, cheap
 operators next to a CPU part are fused into it, where that saves transfers. `--exact bm1684x`
 defines convolutions,

@@ -37,9 +37,17 @@ def used_blocks(layer: Conv, size: int) -> np.ndarray:
 
 
 def used_runs(layer: Conv, size: int, n: int) -> list[range]:
-    """Return the channel blocks of an n-block that are needed, as runs."""
+    """Return the channel blocks of an n-block that are needed, as runs of one digit each."""
     used = np.flatnonzero(used_blocks(layer, size)[n])
-    pieces = np.split(used, np.flatnonzero(np.diff(used) > 1) + 1)
+    ends = np.diff(used) > 1
+    if layer.digits is not None:
+        firsts = layer.digits[used * size]
+        if any(
+            (layer.digits[k * size : (k + 1) * size] != layer.digits[k * size]).any() for k in used
+        ):
+            raise ValueError(f"{layer.title} has blocks of {size} channels of different digits")
+        ends |= np.diff(firsts) != 0
+    pieces = np.split(used, np.flatnonzero(ends) + 1)
     return [range(int(piece[0]), int(piece[-1]) + 1) for piece in pieces]
 
 

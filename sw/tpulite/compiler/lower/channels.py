@@ -3,9 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import numpy as np
-
-from tpulite.arch.numerics import Rounding
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.place.stores import Store
 from tpulite.graph.layers import (
@@ -17,7 +14,6 @@ from tpulite.graph.layers import (
     Layer,
     MatMul,
     Pick,
-    Requantization,
     Reshape,
     Softmax,
     Transpose,
@@ -81,25 +77,9 @@ def _of_channels(layer: Layer, channels: slice) -> Layer:
             weight = layer.weight[..., channels]
             if layer.requantization is None:
                 return replace(layer, weight=weight)
-            requantization = _some(layer.requantization, channels)
+            requantization = layer.requantization.of(channels)
             return replace(layer, weight=weight, requantization=requantization)
         case Affine():
-            requantization = _some(layer.requantization, channels)
+            requantization = layer.requantization.of(channels)
             return replace(layer, gain=layer.gain[channels], requantization=requantization)
     return layer
-
-
-def _some(requantization: Requantization, channels: slice) -> Requantization:
-    """Return how some channels are requantized."""
-
-    def some(values: np.ndarray) -> np.ndarray:
-        return values if len(values) == 1 else values[channels]
-
-    rounding = requantization.rounding
-    return replace(
-        requantization,
-        multiplier=some(requantization.multiplier),
-        shift=some(requantization.shift),
-        bias=some(requantization.bias),
-        rounding=rounding if isinstance(rounding, Rounding) else some(rounding),
-    )

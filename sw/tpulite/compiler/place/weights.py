@@ -131,6 +131,8 @@ def layer_records(
 
 
 def weight_sums(layer: Conv | Depthwise) -> np.ndarray:
-    """Return the sum of the weights of each output, less their zero points."""
+    """Return the sum of the weights of each output, less their zero points, as they count."""
+    if isinstance(layer, Conv) and layer.digits is not None:
+        return layer.counted.sum(axis=(0, 1, 2))
     taps = layer.weight.reshape(-1, layer.weight.shape[-1])
     return taps.sum(axis=0, dtype=np.int64) - len(taps) * layer.weight_zero_point

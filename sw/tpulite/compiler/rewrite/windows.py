@@ -92,6 +92,7 @@ def joined_outputs(layer: Conv | TransposedConv, windows: tuple[Window, Window])
         dilation=dilation,
         padding=(y.before, columns * x.before, y.after, columns * x.after),
         int16=layer.int16,
+        digits=layer.digits if isinstance(layer, Conv) else None,
     )
 
 

@@ -81,5 +81,6 @@
 #define TPULITE_CONV_OUT_STEP            {238, 14, 0, 0, 1, 0, 0}
 #define TPULITE_CONV_INT16               {252, 1, 0, 0, 1, 0, 0}
 #define TPULITE_CONV_TRANSPOSED          {253, 1, 0, 0, 1, 0, 0}
+#define TPULITE_CONV_DIGIT               {254, 2, 0, 0, 1, 0, 0}
 
 #endif

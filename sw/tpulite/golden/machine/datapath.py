@@ -82,7 +82,8 @@ class Datapath:
         accumulators = _slice(access.accumulators)
         if command["int16"]:  # whose sums are those of the upper vectors
             accumulators = slice(accumulators.start, accumulators.stop, 2)
-            sums = (sums[::2].astype(np.int64) * 256 + sums[1::2]).astype(np.int32)
+            whole = sums[::2].astype(np.int64) * 256 + sums[1::2]
+            sums = (whole << 8 * command["digit"]).astype(np.int32)
         if command["accumulate"]:
             sums += self.accumulators[accumulators]  # int32 arrays wrap
 

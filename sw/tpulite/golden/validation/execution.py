@@ -88,7 +88,7 @@ class TermMachine:
         rows = slice(access.accumulators.start, access.accumulators.stop)
         if command["int16"]:  # the accumulators are those of the upper vectors
             rows = slice(rows.start, rows.stop, 2)
-            sums = 256 * sums[::2] + sums[1::2]
+            sums = (256 * sums[::2] + sums[1::2]) * 256 ** command["digit"]
         if command["accumulate"]:
             sums = sums + self.accumulators[rows]
         self.accumulators[rows] = self.terms.unknown(1, 1)  # a drained sum does not go back

@@ -75,12 +75,16 @@ def _taps(layer: Conv | Depthwise, x: Array):
 
 
 def _conv(layer: Conv, terms: Terms, x: Array) -> Array:
-    weight = layer.weight.astype(np.int64) - layer.weight_zero_point
+    weight = layer.counted
     taps = _taps(layer, x)
     if layer.int16:
         taps = slide(_joined(x), window=weight.shape[:2], **layer.pair_geometry)
     factors = weight.reshape(-1, *weight.shape[2:])
     sums = sum(tap @ factor for tap, factor in zip(taps, factors, strict=True))
+    if layer.digits is not None and layer.requantization is not None:
+        # Sums wrap at int32, and with them what lower bytes lack, which is in the bias.
+        whole = layer.requantization.bias + 128 * weight.sum(axis=(0, 1, 2))
+        sums = sums + whole.astype(np.int32) - whole
     return _drained(terms, np.asarray(sums), layer.requantization)
 
 

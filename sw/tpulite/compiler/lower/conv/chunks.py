@@ -149,9 +149,10 @@ class ChunkedLowering(Lowering[Conv, ConvPlan]):
 def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> ConvExtents | None:
     """Return the extents of a convolution that can have a plan; None if it cannot have one.
 
-    All of its kernel must be in each command, of any region of whole rows.
+    All of its kernel must be in each command, of any region of whole rows, and all channel blocks
+    may be in one.
     """
-    if source.packed_rows or source.batch > 1:
+    if source.packed_rows or source.batch > 1 or layer.digits is not None:
         return None
     source, target = _stores(layer, source, target)
     extents = _extents(layer, source, target)

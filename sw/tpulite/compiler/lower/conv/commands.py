@@ -113,6 +113,7 @@ class ConvCommands:
                 "pad": self._layer.input_zero_point,
                 "weight_zero_point": self._layer.weight_zero_point,
                 "int16": int(self._layer.int16),
+                "digit": self._digit(part),
                 "acc_row": acc_row,
                 "accumulate": int(not first or bool(self._offsets)),
                 "drain": Drain.KEEP,
@@ -132,6 +133,11 @@ class ConvCommands:
                 places["out_row"] = view.at(region[0].start, region[1].start, block, step=step)
                 fields |= {"out_pitch": step if far else view.pitch, "out_step": step}
         return Op(Opcode.CONV, self._context.index, fields, places)
+
+    def _digit(self, part: Pass) -> int:
+        """Return the digit of the weights of a pass, whose channel blocks have the same."""
+        digits = self._layer.digits
+        return 0 if digits is None else int(digits[part.blocks.start * self._size])
 
     def _string_window(
         self, source: View, y: Axis1D, x: Axis1D, region: tuple[range, range]

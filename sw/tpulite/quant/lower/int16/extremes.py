@@ -11,10 +11,10 @@ import numpy as np
 
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Concat, Conv, Pad
-from tpulite.layout.int16 import split_int16
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import INT16, activation_bounds
 from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.int16.additions import whole_operand
 from tpulite.quant.lower.int16.scales import identity, require_litert, scale_of, scaling
 from tpulite.quant.tensors import UnsupportedError
 
@@ -49,7 +49,7 @@ def lower_extreme_of_int16(node: Node, context: GraphContext) -> None:
         context.emit(Conv, node.name, (source,), target, **fields)
         return
     height, width, channels = context.write(target).shape
-    operands = tuple(_operand(node, name, context) for name in node.inputs)
+    operands = tuple(whole_operand(node, name, context) for name in node.inputs)
     both = f"{node.name}/operands"
     context.declare(both, (height, width, 2 * channels))
     context.emit(Concat, both, operands, both, axis=2)
@@ -128,19 +128,6 @@ def _bound(node: Node, context: GraphContext) -> tuple[str, int] | None:
         if len(values) == 1:
             return name, int(values[0])
     return None
-
-
-def _operand(node: Node, name: str, context: GraphContext) -> str:
-    """Return the image of an operand, which has the shape of the result, or is constant."""
-    tensor, shape = context.tensor(name), context.tensor(node.outputs[0]).shape
-    if tensor.shape == shape:
-        context.read(name)
-        return name
-    if tensor.data is None:
-        raise UnsupportedError(f"{name!r} of shape {list(tensor.shape)} would be broadcast")
-    value = np.ascontiguousarray(np.broadcast_to(tensor.data, shape))
-    image = context.write(node.outputs[0]).shape
-    return context.constant(f"{node.name}/{name}", split_int16(value).reshape(image))
 
 
 def _weights(channels: int, *, least: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from tpulite.arch.config import Config
 from tpulite.graph.graph import Graph, Node
 from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.lower.int16.additions import lower_addition
 from tpulite.quant.lower.int16.extremes import (
     lower_extreme_of_int16,
     lower_max_pool_of_int16,
@@ -28,6 +29,7 @@ INT16: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "requantize": lower_scale,
     **dict.fromkeys(("relu", "relu6"), lower_relu),
     "leaky_relu": lower_leaky_relu,
+    **dict.fromkeys(("add", "sub"), lower_addition),
     "average_pool": lower_average_pool_of_int16,
     "mean": lower_mean_of_int16,
     "max_pool": lower_max_pool_of_int16,
