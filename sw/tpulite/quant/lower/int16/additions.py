@@ -7,7 +7,9 @@ has 32 bits, low is the rounded quotient.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -129,7 +131,8 @@ def _total(node: Node, context: GraphContext, scales: list[float], *, swapped: b
         raise UnsupportedError(f"its scales {scales} and {float(y.scale)} are too far apart")
     if (multiplier, shift) == (_HALF, 1):
         multiplier, shift = _HALF, 0
-    signs = 1, -1 if node.op == "sub" else 1
+    second = -1 if node.op == "sub" else 1
+    signs = (second, 1) if swapped else (1, second)
     low, high = activation_bounds(node["activation"], y, Exactness.LITERT_REF, INT16)
     record = Requantization(
         multiplier=np.array([last[0]]),
@@ -140,7 +143,7 @@ def _total(node: Node, context: GraphContext, scales: list[float], *, swapped: b
         bits=16,
     )
     once = _rounds_once(node, context, multiplier, -shift)
-    return _Sum(signs[::-1] if swapped else signs, multiplier, -shift, once, record)
+    return _Sum(signs, multiplier, -shift, once, record)
 
 
 def _rounds_once(node: Node, context: GraphContext, multiplier: int, shift: int) -> bool:
@@ -177,8 +180,7 @@ def _parts(
         "low": [INT16[0]] * 5 + [-1] + [INT16[0]] * 2,
         "high": [INT16[-1]] * 5 + [0] + [INT16[-1]] * 2,
     }
-    arrays = {name: np.repeat(np.array(values), block) for name, values in by_part.items()}
-    record = Requantization(rounding=Rounding.TFLITE, bits=16, **arrays)
+    record = _by_blocks(by_part, block)
     return weight.reshape(1, 1, 2 * channels, -1), record, None
 
 
@@ -198,10 +200,20 @@ def _pieces(total: _Sum, block: int) -> tuple[np.ndarray, Requantization, np.nda
         "shift": [1, 1, -total.shift],
         "rounding": [*[Rounding.RUY] * 2, Rounding.SINGLE if total.once else Rounding.RUY],
     }
-    arrays = {name: np.repeat(np.array(values), block) for name, values in by_piece.items()}
-    record = Requantization(low=INT16[0], high=INT16[-1], bits=16, **arrays)
+    record = _by_blocks(by_piece, block)
     counted = np.repeat(np.array([0, 1, 2, 3, 3, 2, 0, 0]), block)
     return weight.reshape(1, 1, 8 * block, -1), record, counted
+
+
+def _by_blocks(fields: Mapping[str, list[int]], block: int) -> Requantization:
+    """Return a record of blocks of channels, each with a value of every field."""
+    arrays: dict[str, Any] = {
+        name: np.repeat(np.array(values, np.int64), block) for name, values in fields.items()
+    }
+    plain = Requantization(
+        multiplier=np.array([_HALF]), shift=np.array([1]), low=INT16[0], high=INT16[-1], bits=16
+    )
+    return replace(plain, **arrays)
 
 
 def _joining(total: _Sum, block: int) -> tuple[np.ndarray, np.ndarray]:
