@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from tpulite.configs import named_chip
+from tpulite.configs import CONFIGS, named_chip
 from tpulite.needs import require_package
-from tpulite.parts import PARTS, SIZES
+from tpulite.parts import PARTS
 from tpulite_litex.boards import BOARDS
 from tpulite_litex.routed import Routed, routed_tables
 from tpulite_litex.steps import check_machine, run_step
@@ -68,13 +68,13 @@ def _build(board: str, config: str, seeds: int) -> list[Routed]:
     """Return what became of each seed; nothing if another vendor's tool must do the rest."""
     check_machine()
     require_package("litex_boards", "litex", f"The bitstream for {board}")
-    if config in SIZES and config not in BOARDS[board].fitting:
+    if config in CONFIGS and config not in BOARDS[board].fitting:
         print(f"{board}: {BOARDS[board].advice}, by their sizes; still trying", file=sys.stderr)
     folder = board_folder(board, config)
     folder.mkdir(parents=True, exist_ok=True)
     verilog = folder / f"{file_stem(config)}.v"
     machine, build = named_chip(config)
-    build = replace(build, target="generic" if BOARDS[board].tool else "ecp5")
+    build = replace(build, target=BOARDS[board].elaborated_for)
     verilog.write_text(
         header(config, machine, build) + cached_verilog(machine, build, portable=True)
     )

@@ -11,17 +11,20 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from tpulite.parts import PARTS, SIZES, Part
+from tpulite.parts import FAMILY_PARTS, FAMILY_SIZES, PARTS, SIZES, Part, Size
 from tpulite_litex.device_tree import write_fragment
 
 __all__ = ["BOARDS", "Board", "board_system"]
 
 
 _SYSTEM = Part(lut=5_600, ff=3_900, dsp=4, bram=16)
-"""What the system around the chip takes of an ECP5, by that of a ULX3S with VexRiscv."""
+"""What the system around the chip takes of an ECP5, by that of a ULX3S with VexRiscv; of lookup
+tables with six inputs it takes fewer."""
 
 _FULL = 0.86
 """Of a part; nextpnr has not routed a chip that takes more."""
+
+_SERIES_7 = "7-series"
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,11 @@ class Board:
     target : str
         Module of ``litex_boards.targets``; empty for our own, :mod:`tpulite_litex.kv260`.
     part : str
-        The FPGA: one of :data:`tpulite.parts.PARTS`, or another vendor's.
+        The FPGA: one of :data:`tpulite.parts.PARTS` or :data:`tpulite.parts.FAMILY_PARTS`, or
+        another.
     config : str
         Configuration of the chip that leaves room for the system around it, by the sizes of both;
-        of other vendors' parts by their data sheets. Only that of ``ulx3s`` was placed in it.
+        of UltraScale+ by its data sheets. Only that of ``ulx3s`` was placed in it.
     options : mapping
         What the target is told: which part it has, where it knows several.
     loader : tuple of str
@@ -64,14 +68,25 @@ class Board:
         return f"{self.part} has room for no configuration beside the system, but {others} have"
 
     @property
+    def elaborated_for(self) -> str:
+        """What the chip is elaborated for, of :data:`tpulite.arch.build.TARGETS`."""
+        if self.part in FAMILY_PARTS[_SERIES_7]:
+            return "xilinx"
+        return "generic" if self.tool else "ecp5"
+
+    @property
     def fitting(self) -> tuple[str, ...]:
         """Configurations that fit beside the system, by the sizes of both."""
-        if self.part not in PARTS:
+        sizes: dict[str, Part | Size] = {**SIZES}
+        there = PARTS.get(self.part)
+        if there is None:
+            there = FAMILY_PARTS[_SERIES_7].get(self.part)
+            sizes = {n: size for (family, n), size in FAMILY_SIZES.items() if family == _SERIES_7}
+        if there is None:
             return (self.config,)
-        there = PARTS[self.part]
         return tuple(
             name
-            for name, size in SIZES.items()
+            for name, size in sizes.items()
             if all(
                 getattr(size, what) + getattr(_SYSTEM, what) <= _FULL * getattr(there, what)
                 for what in ("lut", "ff", "dsp", "bram")
@@ -103,11 +118,15 @@ BOARDS = {
         ("--board", "colorlight-i9"),
     ),
     "arty": Board(
-        *("digilent_arty", "xc7a100t", "ecp5-25", {"variant": "a7-100"}),
+        *("digilent_arty", "XC7A100T", "8x8", {"variant": "a7-100"}),
         *(("--board", "arty_a7_100t"), "Vivado"),
     ),
+    "arty_a7_35": Board(
+        *("digilent_arty", "XC7A35T", "ecp5-25", {"variant": "a7-35"}),
+        *(("--board", "arty_a7_35t"), "Vivado"),
+    ),
     "nexys_video": Board(
-        "digilent_nexys_video", "xc7a200t", "ecp5-45", {}, ("--board", "nexysVideo"), "Vivado"
+        "digilent_nexys_video", "XC7A200T", "16x16", {}, ("--board", "nexysVideo"), "Vivado"
     ),
     "zcu104": Board("xilinx_zcu104", "xczu7ev", "16x16", {}, (), "Vivado"),
     "kv260": Board("", "xck26", "16x16", {}, (), "Vivado"),
