@@ -34,6 +34,7 @@ from tpulite.compiler.rewrite.stack import stack_images
 from tpulite.compiler.rewrite.substitute import substitute_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
 from tpulite.compiler.rewrite.transposed import split_transposed
+from tpulite.compiler.rewrite.transposed_products import join_transposes
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.compiler.searches import choose_groups, choose_plans, fit_buffer
 from tpulite.compiler.stages import allocate, assemble, encode, group, place, schedule, tile
@@ -144,6 +145,7 @@ REWRITES = (
     Pass("remove-unread-pixels", _layers(remove_unread_pixels), switches=("simplify",)),
     Pass("stack-images", _stack),
     Pass("order-layers", _layers(order_layers)),
+    Pass("join-transposes", _for_machine(join_transposes)),
     Pass("substitute-layers", _for_machine(substitute_layers), needed=True, adds_zeros=True),
     Pass("separate-maxima", _for_machine(separate_maxima)),
     Pass("align-joins", _for_machine(align_joins), adds_zeros=True),

@@ -201,6 +201,7 @@ def _depth_to_space(layer: DepthToSpace, *images: Array) -> Array:
 
 
 def _matmul(layer: MatMul, a: Array, b: Array) -> Array:
+    b = b.swapaxes(1, 2) if layer.transposed else b
     factors = (
         value.astype(np.int64) - zero for value, zero in zip((a, b), layer.zero_points, strict=True)
     )

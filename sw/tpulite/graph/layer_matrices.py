@@ -13,12 +13,13 @@ __all__ = ["MatMul", "Transpose"]
 class MatMul(Layer):
     """For each row the product of two matrices: [H, M, K] times [H, K, N] is [H, M, N].
 
-    Sums are those of (a - zero_points[0]) * (b - zero_points[1]), requantized for all channels
-    alike, without a bias.
+    The second one is [H, N, K] if it is ``transposed``. Sums are those of (a - zero_points[0]) *
+    (b - zero_points[1]), requantized for all channels alike, without a bias.
     """
 
     requantization: Requantization
     zero_points: tuple[int, int] = (0, 0)
+    transposed: bool = False
 
     operands = 2
 
@@ -30,9 +31,10 @@ class MatMul(Layer):
 
     def _infer(self, *activations: Activation) -> Activation:
         a, b = (activation.shape for activation in activations)
-        if (b[0], b[1]) != (a[0], a[2]):
+        height, inner, columns = (b[0], b[2], b[1]) if self.transposed else b
+        if (height, inner) != (a[0], a[2]):
             raise ValueError(f"{self.title} cannot multiply {a} by {b}")
-        return Activation((a[0], a[1], b[2]))
+        return Activation((a[0], a[1], columns))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,13 +26,14 @@ def channels_can_be_cut(layer: Layer) -> bool:
     """Return whether blocks of a layer's output can be computed one after the other.
 
     Reshaping is left out, and so are joining channels and picking others than the first ones: what
-    they move lies in other blocks later. Softmax needs all channels.
+    they move lies in other blocks later. Softmax needs all channels, and channels of a product with
+    a transposed matrix are rows of that.
     """
     return not (
         isinstance(layer, DepthToSpace | Reshape | Softmax | Transpose)
         or (isinstance(layer, Pick) and layer.channels != tuple(range(len(layer.channels))))
         or (isinstance(layer, Concat) and layer.axis == 2)
-        or (isinstance(layer, MatMul) and len({*layer.inputs}) == 1)
+        or (isinstance(layer, MatMul) and (len({*layer.inputs}) == 1 or layer.transposed))
     )
 
 

@@ -146,7 +146,9 @@ def compute_cycles(
         case MatMul():
             inner = -(-images[0].shape[2] // size)
             offsets = layer.zero_points[0] != 0
-            cycles, count = matmul_cycles(extents, (inner, blocks), config, offsets=offsets)
+            cycles, count = matmul_cycles(
+                extents, (inner, blocks), config, offsets=offsets, transposed=layer.transposed
+            )
             return Engines(cycles, 0, count)
         case Transpose():
             _, width, channels = images[0].shape

@@ -44,7 +44,12 @@ def most_tiles(config: Config) -> int:
 
 
 def matmul_cycles(
-    shape: tuple[int, int], blocks: tuple[int, int], config: Config, *, offsets: bool
+    shape: tuple[int, int],
+    blocks: tuple[int, int],
+    config: Config,
+    *,
+    offsets: bool,
+    transposed: bool = False,
 ) -> tuple[int, int]:
     """Return the cycles of the products of some rows, and their commands.
 
@@ -58,6 +63,8 @@ def matmul_cycles(
         The machine.
     offsets : bool
         Whether the first operand has a zero point, so that sums of the second one are needed.
+    transposed : bool
+        Whether the second operand is transposed.
     """
     (rows, columns), (inner, outer) = shape, blocks
     pieces = -(-columns // most_columns(config))
@@ -65,7 +72,12 @@ def matmul_cycles(
     each = product_cycles(tiles, columns, pieces, config) + outer * pieces * CONV_CYCLES
     if offsets:
         each += product_cycles(tiles, 1, 1, config) + outer * CONV_CYCLES
-    return rows * each, rows * outer * (pieces + offsets)
+    count = outer
+    if transposed:  # a tile enters before its vectors, and each is a command
+        each = tiles * (pieces * (config.array_size + CONV_CYCLES) + columns)
+        each += tiles * (config.array_size + CONV_CYCLES) * offsets
+        count = tiles
+    return rows * each, rows * count * (pieces + offsets)
 
 
 def transpose_cycles(shape: tuple[int, int, int], config: Config) -> tuple[int, int]:
@@ -73,6 +85,10 @@ def transpose_cycles(shape: tuple[int, int, int], config: Config) -> tuple[int, 
     height, width, channels = shape
     size = config.array_size
     squares, rest = divmod(width, size)
+    if config.transposed_tiles:
+        each = (squares + bool(rest)) * (2 * size + CONV_CYCLES) + bool(rest) * size
+        blocks = height * -(-channels // size)
+        return blocks * each, blocks * (squares + bool(rest))
     pieces = -(-squares // most_tiles(config)) * (size // most_taps(config)) + bool(rest)
     slots = squares * (size + 1)  # dense mode reads a vector more for each row
     each = product_cycles(size, slots, 1, config) * bool(squares)

@@ -178,6 +178,7 @@ def _lut(layer: Lut, terms: Terms, x: Array) -> Array:
 
 
 def _matmul(layer: MatMul, terms: Terms, a: Array, b: Array) -> Array:
+    b = b.swapaxes(1, 2) if layer.transposed else b
     product = np.matmul(a - layer.zero_points[0], b - layer.zero_points[1])
     return terms.requantized(product, layer.requantization)
 

@@ -9,6 +9,7 @@ from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.matrices.array_copies import ArrayCopies
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.place.constants import channel_records
@@ -54,19 +55,27 @@ class MatMulLowering(Lowering[MatMul, RowsPlan]):
     point. The array multiplies the first operand as it is, so its zero point needs the column sums
     of the second one: the array computes them from padding alone, and drains them as sums of int32,
     which lie as the biases of a channel record do.
+
+    A transposed tile is N pixels of a block. Then it is the outer extent that may not fill its last
+    tiles, of which there are copies; the inner one fills all. The array makes copies: scores of a
+    head need not wait until the vector path has done the softmax of the head before.
     """
 
     def __init__(self, layer: MatMul, context: LayerContext, plan: RowsPlan) -> None:
         super().__init__(layer, context, plan)
         size = self._config.array_size
-        self._full, self._rest = divmod(context.channels[layer.inputs[0]], size)
+        inner, columns = context.channels[layer.inputs[0]], context.channels[layer.output]
+        self._inner_blocks = -(-inner // size)
+        self._full, self._rest = divmod(columns if layer.transposed else inner, size)
         bias = np.zeros(size, np.int64)
         self._form, (records,) = channel_records(layer.requantization, bias, self._config)
         rows = np.ascontiguousarray(records).view(np.uint8).reshape(-1, self._config.row_bytes)
         self._head = len(rows) - RAW_ROWS  # what is the same for all channels
         shared = rows if not layer.zero_points[0] else rows[: self._head]
         self._records = context.constant("records", shared)
-        if self._rest:
+        if layer.transposed:
+            self._copies = ArrayCopies(context)
+        elif self._rest:
             fill = np.full((1, self._config.row_bytes), layer.zero_points[1], np.int8)
             self._fill = context.constant("zero points", fill)
 
@@ -119,25 +128,38 @@ class MatMulLowering(Lowering[MatMul, RowsPlan]):
         ops: list[Op] = []
         tails = None
         if self._rest:
-            fill, loads = self._fill.use()
-            tails = Region(Buffer(f"tails of {context.name}", count * size))
-            ops += loads
-            place = b.at(y, self._full * size)
-            extents, write = (count, self._rest), (size, 1)
-            ops += copy_ops(context, (place, tails), extents, (b.block_pitch, 1), write)
-            filled = tails.behind(self._rest)
-            ops += copy_ops(context, (fill, filled), (count, size - self._rest), (0, 0), write)
+            blocks = self._inner_blocks if self._layer.transposed else count
+            tails = Region(Buffer(f"tails of {context.name}", blocks * size))
+            ops += self._fill_tails(b.at(y, self._full * size), tails, blocks, b.block_pitch)
         common, loads = self._records.use()
         ops += loads
         if not self._layer.zero_points[0]:
             return ops, _Panels(b, y, tails, common, 0)
         step = self._head + RAW_ROWS
         records = Region(Buffer(f"records of {context.name}", count * step))
-        ops += copy_ops(context, (common, records), (count, self._head), (0, 1), (step, 1))
+        if self._layer.transposed:
+            ops += self._copies.ops((common, records), (count, self._head), (0, step))
+        else:
+            ops += copy_ops(context, (common, records), (count, self._head), (0, 1), (step, 1))
         panels = _Panels(b, y, tails, records, step)
         for n in range(count):
             ops += self._offsets(panels, n)
         return ops, panels
+
+    def _fill_tails(self, place: Region, tails: Region, blocks: int, pitch: int) -> Iterator[Op]:
+        """Copy the last rows of a matrix into tiles of their own, filled with the zero point."""
+        size, zero_point = self._config.array_size, self._layer.zero_points[1]
+        if self._layer.transposed:
+            yield from self._copies.ops(
+                (place, tails), (blocks, size), (pitch, size), width=self._rest, pad=zero_point
+            )
+            return
+        fill, loads = self._fill.use()
+        yield from loads
+        context, write = self._context, (size, 1)
+        yield from copy_ops(context, (place, tails), (blocks, self._rest), (pitch, 1), write)
+        filled = tails.behind(self._rest)
+        yield from copy_ops(context, (fill, filled), (blocks, size - self._rest), (0, 0), write)
 
     def _offsets(self, panels: _Panels, n: int) -> Iterator[Op]:
         """Yield what makes the biases: the column sums times the zero point, negative.
@@ -157,6 +179,21 @@ class MatMulLowering(Lowering[MatMul, RowsPlan]):
             source = panels.view.at(panels.row)
             yield from self._sums(panels, n, (fields, source), drained, first=number == 0)
 
+    def _tiles(self, panels: _Panels, n: int) -> list[tuple[int, int, Region]]:
+        """Return the first k-tile, the k-tiles and the weights of each CONV of an n-block."""
+        size, view, tails = self._config.array_size, panels.view, panels.tails
+        if self._layer.transposed:
+            if n < self._full:
+                places = [view.at(panels.row, n * size, k) for k in range(self._inner_blocks)]
+            else:
+                assert tails is not None
+                places = [tails.behind(k * size) for k in range(self._inner_blocks)]
+            return [(k, 1, place) for k, place in enumerate(places)]
+        tiles = [(0, self._full, view.at(panels.row, 0, n))] if self._full else []
+        if tails is not None:
+            tiles.append((self._full, 1, tails.behind(n * size)))
+        return tiles
+
     def _sums(
         self,
         panels: _Panels,
@@ -167,10 +204,8 @@ class MatMulLowering(Lowering[MatMul, RowsPlan]):
         first: bool = True,
     ) -> Iterator[Op]:
         """Yield the CONVs that multiply by one n-block: whole tiles, then the last one."""
-        size, (fields, place) = self._config.array_size, source
-        tiles = [(0, self._full, panels.view.at(panels.row, 0, n))] if self._full else []
-        if panels.tails is not None:
-            tiles.append((self._full, 1, panels.tails.behind(n * size)))
+        fields, place = source
+        tiles = self._tiles(panels, n)
         for number, (block, count, weights) in enumerate(tiles):
             final = drained is not None and number == len(tiles) - 1
             every = {
@@ -179,6 +214,7 @@ class MatMulLowering(Lowering[MatMul, RowsPlan]):
                 "inner": Axis.X,
                 "blocks": count,
                 "weight_zero_point": self._layer.zero_points[1],
+                "transposed": int(self._layer.transposed),
                 "accumulate": int(number > 0 or not first),
                 "drain": Drain.KEEP,
             }

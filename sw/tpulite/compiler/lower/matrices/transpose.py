@@ -1,15 +1,20 @@
-"""Columns and channels that change places: squares of N vectors, which the array reads as bytes."""
+"""Columns and channels that change places: squares of N vectors, which the array reads as bytes.
+
+With transposed tiles a square is a weight tile instead, by which an identity matrix is multiplied.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
-from tpulite.arch.isa import Axis, Drain, Opcode
+from tpulite.arch.isa import Axis, Drain, Opcode, dense
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.ops import Op, Region
+from tpulite.compiler.lower.matrices.array_copies import ArrayCopies
+from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.place.constants import channel_records
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.matrices import most_taps, most_tiles, taps_at_once
@@ -18,6 +23,9 @@ from tpulite.graph.layers import Transpose
 from tpulite.graph.requantization import IDENTITY
 
 __all__ = ["TransposeLowering"]
+
+_ROOM = 4
+"""Copies of columns that fill no square take at most this part of the free rows at a time."""
 
 
 class TransposeLowering(Lowering[Transpose, RowsPlan]):
@@ -33,10 +41,13 @@ class TransposeLowering(Lowering[Transpose, RowsPlan]):
         weights = np.zeros((size, size, size), np.int8)
         weights[range(size), 0, range(size)] = 1
         bank = self._config.ub_banks // 2
+        self._copies = None
+        if self._config.transposed_tiles:
+            self._copies, weights = ArrayCopies(context), weights[:0]
         self._taps = taps_at_once(context.free_rows, self._config)
         self._weights = [
             context.constant("weights", weights[first : first + self._taps], bank=bank)
-            for first in range(0, size, self._taps)
+            for first in range(0, len(weights), self._taps)
         ]
         bias = np.zeros(size, np.int64)
         self._form, (records,) = channel_records(IDENTITY, bias, self._config)
@@ -80,6 +91,9 @@ class TransposeLowering(Lowering[Transpose, RowsPlan]):
         size = self._config.array_size
         squares, rest = divmod(self._source.width, size)
         pieces = split(squares, -(-squares // most_tiles(self._config)), 1) if squares else ()
+        if self._copies is not None:
+            yield from self._tiles(self._copies, view, out, rows, (block, channels))
+            return
         for y in rows:
             for some in pieces:
                 place, end = view.at(y, some.start * size, block), (out, y, some.start)
@@ -87,6 +101,51 @@ class TransposeLowering(Lowering[Transpose, RowsPlan]):
             if rest:  # columns that do not fill a square
                 place, end = view.at(y, squares * size, block), (out, y, squares)
                 yield from self._squares(place, (1, rest), channels, end)
+
+    def _tiles(
+        self, copies: ArrayCopies, view: View, out: View, rows: range, of: tuple[int, range]
+    ) -> Iterator[Op]:
+        """Transpose the squares of a block, then copies of columns that fill none."""
+        size, (block, channels) = self._config.array_size, of
+        squares, rest = divmod(self._source.width, size)
+        most = max(1, min(size, self._context.free_rows // (_ROOM * size)))
+        for some in split(len(rows), -(-len(rows) // most), 1):
+            part = rows[some.start : some.stop]
+            tails = Region(Buffer(f"tails of {self._context.name}", len(part) * size))
+            if rest:
+                place = view.at(part.start, squares * size, block)
+                pitch = view.pitch
+                yield from copies.ops((place, tails), (len(part), size), (pitch, size), width=rest)
+            for y, square in product(part, range(squares)):
+                place, end = view.at(y, square * size, block), (out, y, square)
+                yield from self._square(copies, place, channels, end)
+            for index, y in enumerate(part if rest else ()):
+                end = (out, y, squares)
+                yield from self._square(copies, tails.behind(index * size), channels, end)
+
+    def _square(
+        self, copies: ArrayCopies, place: Region, channels: range, end: tuple[View, int, int]
+    ) -> Iterator[Op]:
+        """Multiply an identity matrix by a square of vectors as a transposed tile."""
+        out, y, square = end
+        vectors, loads = copies.identity.use()
+        yield from loads
+        record, loads = copies.records.use()
+        yield from loads
+        fields = {
+            **dense(m=len(channels), k_tiles=1, drain=Drain.REQUANTIZE),
+            "inner": Axis.X,
+            "transposed": 1,
+            "record_form": copies.form,
+        }
+        places = {
+            "act_row": vectors,
+            "weight_row": place,
+            "record_row": record,
+            "out_row": out.at(y, channels.start, square),
+        }
+        fields = {name: value for name, value in fields.items() if name not in places}
+        yield Op(Opcode.CONV, self._context.index, fields, places)
 
     def _squares(
         self, place: Region, extents: tuple[int, int], channels: range, end: tuple[View, int, int]
