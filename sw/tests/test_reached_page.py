@@ -10,6 +10,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 from tpulite.compiler.options import Options
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
+from tpulite_testing.drawn.layer_graphs import PARAMETRIC
 from tpulite_testing.jobs import plain
 from tpulite_testing.plain.draw import FAMILIES, draw_network
 from tpulite_testing.reached.page import draw_all, page, unreached
@@ -29,6 +30,9 @@ def reached():
             found.add_file(path, plain.machine(seed), Options(batch=plain.batch(seed)))
     for seed in range(150):
         case = random_compilation(Seeded(seed))
+        found.add_layers(case.graph, case.config, case.options)
+    for seed in range(10):
+        case = random_compilation(Seeded(seed), more=PARAMETRIC)
         found.add_layers(case.graph, case.config, case.options)
     return found
 

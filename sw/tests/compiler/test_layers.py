@@ -20,6 +20,7 @@ from tpulite.graph.layers import (
     Requantization,
     Reshape,
 )
+from tpulite.graph.requantization import IDENTITY
 from tpulite.runtime.session import Session
 from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import (
@@ -142,6 +143,19 @@ def test_elementwise(config, seed, op):
     np.testing.assert_array_equal(got, plain_elementwise(a, b, layer))
     got = run_layer(layer, shapes, {"a": a}, config, constants={"b": b})
     np.testing.assert_array_equal(got, plain_elementwise(a, b, layer))
+
+
+@pytest.mark.parametrize("size", [(7, 5, 21), (60, 33, 40)], ids=["stays", "tiles"])
+def test_maximum_of_two(config, size):
+    rng = np.random.default_rng(5)
+    ends = {"name": "max", "inputs": ("a", "b"), "output": "y"}
+    layer = Elementwise(**ends, op="max", requantization=IDENTITY, zero_points=(0, 0))
+    a, b = image(rng, *size), image(rng, *size)
+    shapes = dict.fromkeys("aby", size)
+    got = run_layer(layer, shapes, {"a": a, "b": b}, config)
+    np.testing.assert_array_equal(got, np.maximum(a, b))
+    got = run_layer(layer, shapes, {"a": a}, config, constants={"b": b})
+    np.testing.assert_array_equal(got, np.maximum(a, b))
 
 
 @pytest.mark.parametrize("seed", range(4))

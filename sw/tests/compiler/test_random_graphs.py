@@ -7,12 +7,14 @@ nothing wrote; the results must be those of the golden layers, to the bit.
 import os
 from collections import Counter
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tpulite.compiler.pipeline import compile_layers
 from tpulite_testing.drawn.choices import Drawn, Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
+from tpulite_testing.drawn.layer_graphs import PARAMETRIC
 from tpulite_testing.regress import REGRESS
 
 GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60" if REGRESS else "12"))
@@ -38,6 +40,11 @@ def fits(case: Compilation) -> bool:
 def test_programs_compute_what_their_layers_do(case):
     event("runs" if fits(case) else "refused: the buffer is too small")
     event(f"batch {case.options.batch}")
+
+
+@pytest.mark.parametrize("seed", range(60 if REGRESS else 12))
+def test_programs_with_slopes_by_channel_compute_what_their_layers_do(seed):
+    fits(random_compilation(Seeded(seed), most=8, more=PARAMETRIC).quick())
 
 
 def test_few_are_refused(capsys):

@@ -33,6 +33,7 @@ from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.stack import stack_images
 from tpulite.compiler.rewrite.substitute import substitute_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
+from tpulite.compiler.rewrite.terms import compare_terms
 from tpulite.compiler.rewrite.transposed import split_transposed
 from tpulite.compiler.rewrite.transposed_products import join_transposes
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
@@ -142,6 +143,7 @@ REWRITES = (
     Pass("fold-channel-moves", _fold_moves, adds_zeros=True),
     *_SPLITS,
     Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
+    Pass("compare-terms", _for_machine(compare_terms)),
     Pass("remove-unread-pixels", _layers(remove_unread_pixels), switches=("simplify",)),
     Pass("stack-images", _stack),
     Pass("order-layers", _layers(order_layers)),

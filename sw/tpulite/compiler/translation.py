@@ -5,6 +5,7 @@ from tpulite.compiler.passes import split_layers
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
+from tpulite.compiler.rewrite.terms import compare_terms
 from tpulite.golden.validation import compare_layers, validate
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
@@ -21,7 +22,7 @@ def validate_translation(
     with what is left of all layers without the channels that are constant: which ones are is
     tested, not validated, and depends on the layers, so both steps have the same. Chains of layers
     are tables before that: the definition has made them of all 256 bytes, so nothing is left to
-    validate.
+    validate. Nor is it of sums that became maxima, for the same reason.
 
     Parameters
     ----------
@@ -39,4 +40,6 @@ def validate_translation(
     moved = fold_channel_moves(short, program.config) if folds else short
     split = split_layers(moved, program.config)
     narrow = simplify_layers(split, program.config, options).layers
+    if "compare-terms" not in options.without:
+        narrow = compare_terms(narrow, program.config)
     return [*compare_layers(short, split, seed=seed), *validate(narrow, program, seed=seed)]

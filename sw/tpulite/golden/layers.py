@@ -127,6 +127,8 @@ def _transposed_conv(layer: TransposedConv, x: Array) -> Array:
 
 
 def _elementwise(layer: Elementwise, a: Array, b: Array) -> Array:
+    if layer.op == "max":
+        return np.maximum(a, b)
     if layer.op == "mul":
         factors = [
             value.astype(np.int64) - zero

@@ -29,9 +29,11 @@ _MULTIPLIERS, _SHIFTS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Elementwise(Layer):
-    """``add``, ``sub`` or ``mul`` of two activations, as :class:`tpulite.arch.isa.VectorOp` says.
+    """``add``, ``sub``, ``mul`` or ``max`` of two activations.
 
-    The second input may be [1, 1, C] and is then the same for every position.
+    It is computed as :class:`tpulite.arch.isa.VectorOp` says. The second input of the first three
+    may be [1, 1, C] and is then the same for every position. A maximum is of the bytes themselves:
+    its zero points are 0, and its requantization changes nothing.
     """
 
     op: str
@@ -45,8 +47,8 @@ class Elementwise(Layer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.op not in ("add", "sub", "mul"):
-            raise ValueError(f"{self.title} must be add, sub or mul, not {self.op!r}")
+        if self.op not in ("add", "sub", "mul", "max"):
+            raise ValueError(f"{self.title} must be add, sub, mul or max, not {self.op!r}")
         check_int8(self.title, a_zero_point=self.zero_points[0], b_zero_point=self.zero_points[1])
         for what, pair, allowed in (
             ("multipliers", self.multipliers, _MULTIPLIERS),
@@ -60,7 +62,8 @@ class Elementwise(Layer):
 
     def _infer(self, *activations: Activation) -> Activation:
         a, b = activations
-        if b.shape not in (a.shape, (1, 1, a.shape[2])):
+        spread = () if self.op == "max" else ((1, 1, a.shape[2]),)
+        if b.shape not in (a.shape, *spread):
             raise ValueError(f"{self.title} cannot combine {a.shape} with {b.shape}")
         return Activation(a.shape)
 

@@ -5,9 +5,9 @@ import numpy as np
 from tpulite.graph.layers import Activation, Concat, Layer, LayerGraph, Pool
 from tpulite_testing.drawn.builder import CHANNELS
 from tpulite_testing.drawn.choices import Choices
-from tpulite_testing.drawn.matrix_steps import MatrixSteps
+from tpulite_testing.drawn.parametric_steps import ParametricSteps
 
-__all__ = ["EVERY", "MATRICES", "MOVING", "random_layer_graph"]
+__all__ = ["EVERY", "MATRICES", "MOVING", "PARAMETRIC", "random_layer_graph"]
 
 _STEPS = (
     *("lut", "affine", "pad", "max", "average", "sum", "concat", "reshape", "dense", "scale"),
@@ -30,6 +30,9 @@ MATRICES = ("matmul", "matmul", "transpose")
 ATTENTION = ("matmul", "transpose", "softmax", "softmax")
 """More steps, of machines with softmax."""
 
+PARAMETRIC = ("parametric",) * 6
+"""More steps, which make sums of terms of which one is zero."""
+
 EVERY = (*MOVING, "upwards", "upwards", *MATRICES)
 """All steps that came later."""
 
@@ -44,7 +47,7 @@ def random_layer_graph(
     return _Graphs(choices, largest).build(most, more)
 
 
-class _Graphs(MatrixSteps):
+class _Graphs(ParametricSteps):
     """Adds layers and whole structures of layers."""
 
     def build(self, most: int, more: tuple[str, ...]) -> LayerGraph:

@@ -261,7 +261,7 @@ def _operator(
     layer: Layer, layers: LayerGraph, shapes: ShapeRange, config: Config, *, packed_rows: bool
 ) -> Operator:
     match layer:
-        case Affine() | Elementwise() | Lut():
+        case Affine() | Elementwise(op="add" | "sub" | "mul") | Lut():
             return Pointwise(layer, layers, config)
         case Pool():
             whole = _covers(layer, layer.window, layers)

@@ -80,7 +80,7 @@ def constant_rows(layer: Layer, config: Config, *, packed_rows: bool = False) ->
             return -(-len(layer.gain) // size) * config.record_rows
         case Lut():
             return -(-len(layer.table) // config.row_bytes)
-        case Elementwise():
+        case Elementwise() if layer.op != "max":
             return 2 * -(-BEAT_BYTES // config.row_bytes)
         case Pool() if layer.op != "max":
             return -(-BEAT_BYTES // config.row_bytes)

@@ -13,7 +13,12 @@ from tpulite.compiler.lower.pick import PickLowering
 from tpulite.compiler.lower.pool.pool import PoolLowering
 from tpulite.compiler.lower.rearrange import PadLowering, ReshapeLowering
 from tpulite.compiler.lower.softmax import SoftmaxLowering
-from tpulite.compiler.lower.vector import AffineLowering, ElementwiseLowering, LutLowering
+from tpulite.compiler.lower.vector import (
+    AffineLowering,
+    ElementwiseLowering,
+    LutLowering,
+    MaximumLowering,
+)
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.layer_plan import LayerPlan
 from tpulite.graph.layers import (
@@ -54,7 +59,11 @@ _LOWERINGS: dict[type[Layer | ConvPlan], type[Lowering]] = {
     Softmax: SoftmaxLowering,
 }
 
+_MAXIMUM: type[Lowering] = MaximumLowering
+
 
 def lowering_of(layer: Layer, context: LayerContext, plan: LayerPlan) -> Lowering:
     """Return the lowering of a layer that is cut as its plan says."""
+    if isinstance(layer, Elementwise) and layer.op == "max":
+        return _MAXIMUM(layer, context, plan)
     return _LOWERINGS[ConvPlan if isinstance(plan, ConvPlan) else type(layer)](layer, context, plan)

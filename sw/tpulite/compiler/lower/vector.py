@@ -159,6 +159,35 @@ class ElementwiseLowering(_Uniform[Elementwise]):
         self._broadcast = (b.height, b.width) != (target.height, target.width)
 
 
+class MaximumLowering(_Pointwise[Elementwise]):
+    """The larger one of two activations: a window over both."""
+
+    def _constants(self, blocks: range) -> Sequence[Constant]:
+        return ()
+
+    def _vectors(
+        self, views: list[View], out: View, start: tuple[int, int], count: int, blocks: range
+    ) -> Iterator[Op]:
+        alike = views[0].block_pitch == views[1].block_pitch
+        for run in (blocks,) if alike else (range(n, n + 1) for n in blocks):
+            fields = {
+                "rows": len(run),
+                "columns": count,
+                "a_pitch": views[0].block_pitch,
+                "a_step": 1,
+                "b_pitch": views[1].block_pitch,
+                "b_step": 1,
+                "out_pitch": out.block_pitch,
+                "out_step": 1,
+            }
+            names = ("a_row", "b_row", "out_row")
+            places = {
+                name: view.at(*start, run.start)
+                for name, view in zip(names, (*views, out), strict=True)
+            }
+            yield vector_op(self._context, VectorOp.MAX, fields, places)
+
+
 class LutLowering(_Uniform[Lut]):
     """A function of one number."""
 

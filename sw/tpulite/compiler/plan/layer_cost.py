@@ -15,8 +15,8 @@ from tpulite.arch.timing import (
     drain_interval,
     row_cycles,
     vector_cycles,
+    vector_interval,
     vector_overhead,
-    vector_pace,
 )
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import cut_parts
@@ -164,7 +164,8 @@ def compute_cycles(
             each = vector_cycles(VectorOp.COPY, -(-vectors * blocks // commands), 1, config)
             return Engines(0, commands * each, commands)
     operation = _operation(layer)
-    cycles = blocks * vectors * vector_pace(operation, config)
+    pace = vector_interval(operation, 2 if operation == VectorOp.MAX else 1, config)
+    cycles = blocks * vectors * pace
     return Engines(0, cycles + parts * vector_overhead(operation, config), parts)
 
 

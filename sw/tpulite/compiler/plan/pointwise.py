@@ -7,7 +7,7 @@ from itertools import pairwise
 from tpulite.arch.config import Config
 from tpulite.arch.effects import parameter_rows
 from tpulite.arch.isa import VECTOR, VectorOp
-from tpulite.arch.timing import row_cycles, vector_overhead, vector_pace
+from tpulite.arch.timing import row_cycles, vector_interval, vector_overhead
 from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, cuts, least, most, root
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.strategy import Room, Strategy, cost
@@ -76,6 +76,12 @@ class PointwiseFacts:
     def overhead(self) -> int:
         """Cycles of a VECTOR beside its vectors."""
         return vector_overhead(self.operation, self.config)
+
+    @property
+    def pace(self) -> int:
+        """Cycles of a vector: a maximum reads its operands one after the other."""
+        window = self.operands if self.operation == VectorOp.MAX else 1
+        return vector_interval(self.operation, window, self.config)
 
 
 def pointwise_operation(layer: Pointwise) -> VectorOp:
@@ -258,7 +264,7 @@ class _Job:
         cls, facts: PointwiseFacts, pixels: Number, blocks: Number, room: Room, slots: int
     ) -> "_Job":
         loaded = sum(room.sources[: facts.operands])
-        busy = loaded > vector_pace(facts.operation, facts.config)  # with LOADs
+        busy = loaded > facts.pace  # with LOADs
         fixed = TRANSFER_OVERHEAD * loaded if busy else facts.overhead + TRANSFER_OVERHEAD
         total = pixels * blocks
         return cls(
@@ -284,7 +290,7 @@ class _Job:
     ) -> PointwisePlan:
         """Return a plan; ``own`` are the rows of a block beside its vectors in a tile."""
         facts, slots, (tiles, parts, tile_blocks, tile_pixels) = self.facts, self.slots, sizes
-        paces = row_cycles(facts.config), vector_pace(facts.operation, facts.config)
+        paces = row_cycles(facts.config), facts.pace
         rows, once = tile_blocks * tile_pixels, self.fetched + facts.block_rows - own
         loads = self.loaded + self.fetched + (own > self.fetched)
         load = (rows * self.loaded + tile_blocks * own) * paces[0] + loads * TRANSFER_OVERHEAD

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op
 from tpulite.compiler.schedule.scheduled import Schedule
 
-__all__ = ["encode", "encode_ops"]
+__all__ = ["addressed", "encode", "encode_ops"]
 
 _ZEROS = {opcode: Command.make(opcode).fields for opcode in Opcode}
 
@@ -39,10 +39,24 @@ def encode_ops(
     """Return the commands of ``ops``, which are in their final order; else as :func:`encode`."""
     commands = []
     for op in ops:
-        fields = {**_ZEROS[op.opcode], **op.fields}
-        for name, region in op.rows.items():
-            buffer = region.buffer
-            fields[name] = (rows[buffer] if buffer.row is None else buffer.row) + region.row
-        commands.append(Command(op.opcode, fields))
+        places = {
+            name: (rows[region.buffer] if region.buffer.row is None else region.buffer.row)
+            + region.row
+            for name, region in op.rows.items()
+        }
+        commands.append(Command(op.opcode, _ZEROS[op.opcode] | addressed(op, places)))
     commands.append(Command.make(Opcode.END))
     return tuple(commands), tuple(op.layer for op in ops)
+
+
+def addressed(op: Op, places: Mapping[str, int]) -> dict[str, int]:
+    """Return the fields of a command whose regions are in these rows.
+
+    The larger one of two activations is a window of two rows, from the first one to the other.
+    """
+    if op.fields.get("operation") != VectorOp.MAX or "b_row" not in places:
+        return {**op.fields, **places}
+    first, last = sorted((places["a_row"], places["b_row"]))
+    window = {"window_rows": 2, "window_pitch": last - first, "a_row": first}
+    window |= dict.fromkeys(("b_row", "b_pitch", "b_step"), 0)
+    return {**op.fields, **places, **window}

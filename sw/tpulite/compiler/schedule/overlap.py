@@ -13,6 +13,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.effects import WINDOWED
 from tpulite.arch.isa import Command, Opcode
 from tpulite.compiler.ops import Buffer, Op
+from tpulite.compiler.schedule.addresses import addressed
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.golden.effects.extents import Toucher
 from tpulite.golden.effects.grids import expand
@@ -166,10 +167,11 @@ def _touched(op: Op, buffer: Buffer, config: Config) -> np.ndarray:
     """Return the rows of a buffer that a command reads or writes."""
     # All buffers are put far apart, so that what lies near this one belongs to it.
     far = 1 << 32
-    fields = dict(op.fields)
-    for number, (name, region) in enumerate(op.rows.items()):
-        fields[name] = region.row + far * (1 if region.buffer is buffer else number + 2)
-    touched = Toucher(config).touched(Command.make(op.opcode, **fields))
+    places = {
+        name: region.row + far * (1 if region.buffer is buffer else number + 2)
+        for number, (name, region) in enumerate(op.rows.items())
+    }
+    touched = Toucher(config).touched(Command.make(op.opcode, **addressed(op, places)))
     grids = (*touched.reads, *touched.writes, *touched.early_reads)
     rows = np.concatenate([np.empty(0, np.int64), *map(expand, grids)]) - far
     return rows[(rows >= 0) & (rows < buffer.rows)]

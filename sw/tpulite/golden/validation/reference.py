@@ -115,6 +115,8 @@ def _transposed_conv(layer: TransposedConv, terms: Terms, x: Array) -> Array:
 
 
 def _elementwise(layer: Elementwise, terms: Terms, a: Array, b: Array) -> Array:
+    if layer.op == "max":
+        return terms.maximum(np.stack((a, b), axis=-1))
     if layer.op == "mul":
         product = (a - layer.zero_points[0]) * (b - layer.zero_points[1])
         return terms.requantized(product, layer.requantization)
