@@ -170,6 +170,19 @@ def test_systolic_array(n: int, multipliers: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "n", thinned([4, 16], 4, reason="a size only repeats elements, which have their bench")
+)
+def test_systolic_array_of_a_7_series_part(n: int) -> None:
+    """Elements are cells, and of every other column chains."""
+    simulate(
+        SystolicArray(Config(array_size=n)),
+        __file__,
+        name=f"systolic_array_{n}_xilinx",
+        build=Build(target="xilinx", multipliers="half_dsp"),
+    )
+
+
 @pytest.mark.parametrize("n", thinned([4, 16], 4, reason="a size only repeats elements"))
 def test_transposed_tiles(n: int) -> None:
     config = Config(array_size=n, transposed_tiles=True)
