@@ -42,6 +42,8 @@ def _program(rng: random.Random, config: Config) -> list[Command]:
         first = len(commands) == 1
         m, tiles = rng.choice([1, 3, size, size + 1, 2 * size]), rng.randint(1, 3)
         drain = rng.choice([Drain.KEEP, Drain.RAW, Drain.KEEP])
+        adds = bool(drain == Drain.RAW and places and rng.random() < 0.5)
+        m = places[-1] if adds else m
         fields = {
             "transposed": int(rng.random() < 0.7),
             "act_row": rng.randrange(half - m * tiles),
@@ -50,10 +52,8 @@ def _program(rng: random.Random, config: Config) -> list[Command]:
             "out_row": half,
             "prefetch": not first,
             "wait": (1 << Engine.LOAD) * first,
+            "accumulate": adds,
         }
-        if drain == Drain.RAW and places and rng.random() < 0.5:
-            fields |= {"accumulate": 1}
-            m = places[-1]
         places = [m] if drain == Drain.KEEP else []
         if 4 * m > half:
             continue
