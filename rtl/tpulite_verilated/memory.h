@@ -13,7 +13,7 @@
 namespace tpulite {
 
 constexpr int kBeatBytes = 16;
-constexpr int kOkay = 0, kSlvErr = 2;
+constexpr int kError = 2;  // SLVERR or DECERR; without it, OKAY or EXOKAY
 
 using Beat = std::array<uint8_t, kBeatBytes>;
 
@@ -144,6 +144,7 @@ class Memory {
     int64_t& free = free_[constant ? 2 : 0];
     int64_t begin = std::max(now_, free);
     free = begin + beats * timing.beat_cycles + timing.burst_cycles;
+    int odd = read_count_ & 1;  // of every other transaction the lowest bit of responses is set
     ReadBurst burst{due(begin, timing.read_latency, read_count_++), top.m_axi_arid, 0,
                     timing.beat_cycles, {}, {}};
     for (int i = 0; i < beats; i++, address += kBeatBytes) {
@@ -151,7 +152,7 @@ class Memory {
       bool error = fails(address, 1, read_errors);
       if (!error) std::memcpy(beat.data(), &bytes_[address], kBeatBytes);
       burst.beats.push_back(beat);
-      burst.responses.push_back(error ? kSlvErr : kOkay);
+      burst.responses.push_back((error ? kError : 0) | odd);
     }
     reads_.push_back(std::move(burst));
   }
@@ -162,7 +163,8 @@ class Memory {
     const Request request = requests_.front();
     requests_.pop_front();
     auto end = data_.begin() + request.beats;
-    Answer answer{0, request.id, kOkay, request.address, {data_.begin(), end}};
+    int odd = write_count_ & 1;
+    Answer answer{0, request.id, odd, request.address, {data_.begin(), end}};
     data_.erase(data_.begin(), end);
     int64_t& free = free_[timing_.shared ? 0 : 1];
     int64_t edge = std::max(request.edge, answer.data.back().edge);
@@ -171,7 +173,7 @@ class Memory {
     answer.due = due(edge, timing_.write_response, write_count_++);
     if (fails(request.address, request.beats, write_errors) ||
         lies(request.address, request.beats, constants_)) {
-      answer.response = kSlvErr;
+      answer.response |= kError;
       answer.data.clear();
     }
     answers_.push_back(std::move(answer));

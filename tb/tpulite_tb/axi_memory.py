@@ -19,7 +19,8 @@ __all__ = ["MIN_LATENCY", "ReferenceMemory"]
 MIN_LATENCY = 2
 """Shortest latency in edges: a request is seen at one edge, answered from the next on."""
 
-_OKAY, _SLVERR = 0, 2
+_ERROR = 0b10
+"""The bit of a response that says SLVERR or DECERR; without it, it is OKAY or EXOKAY."""
 
 
 class ReferenceMemory:
@@ -28,7 +29,8 @@ class ReferenceMemory:
     AR, AW and W are always ready; reads are answered in the order of their requests, any number
     outstanding. To be as hard as AXI allows on a master that does not wait for
     responses, a read returns what the memory held at its request, and a write is seen by reads only
-    from its response on. Beside a pair of memories, :attr:`constants` says what lies in that of
+    from its response on. Every other transaction is answered EXOKAY, or DECERR instead of SLVERR.
+    Beside a pair of memories, :attr:`constants` says what lies in that of
     constants.
 
     Parameters
@@ -38,7 +40,7 @@ class ReferenceMemory:
     prefix : str
         What the names of the AXI signals start with.
     size : int
-        Bytes. Accesses beyond answer SLVERR.
+        Bytes. Accesses beyond answer an error.
     timing : MemoryTiming
         Latencies, at least :data:`MIN_LATENCY` each.
     stall : float
@@ -46,8 +48,8 @@ class ReferenceMemory:
     jitter : int
         Largest random number of edges that is added to each latency.
     read_errors, write_errors : iterable of range
-        Addresses whose reads, beat by beat, or writes, a whole burst, are answered SLVERR; such a
-        burst writes nothing. The lists may be changed at any time.
+        Addresses whose reads, beat by beat, or writes, a whole burst, are answered by an error;
+        such a burst writes nothing. The lists may be changed at any time.
     mute_after : int, optional
         Reads, and likewise writes, that are answered; those that follow never are. May be changed
         at any time.
@@ -56,7 +58,7 @@ class ReferenceMemory:
     ----------
     constants : list of range
         Addresses that lie in the memory of constants, if ``timing`` is a pair: a write there is
-        answered SLVERR. May be changed between runs.
+        answered by an error. May be changed between runs.
     """
 
     def __init__(  # noqa: PLR0913 - what can be set of a memory
@@ -156,13 +158,14 @@ class ReferenceMemory:
             timing, path = self.timing.constants, "constants"
         begin = max(self.edges, self._free[path])
         self._free[path] = begin + (length + 1) * timing.beat_cycles + timing.burst_cycles
+        odd = self._numbers["read"] & 1
         due = self._due("read", begin, timing.read_latency)
         for index in range(length + 1):
             address = first + index * BEAT_BYTES
             fails = self.fails(address, 1, self.read_errors)
             data = b"" if fails else self.mem[address : address + BEAT_BYTES]
             word = int.from_bytes(data, "little")
-            values = (number, word, _SLVERR if fails else _OKAY, int(index == length))
+            values = (number, word, _ERROR * fails | odd, int(index == length))
             self._r.queue.append(_Answer(due + index * timing.beat_cycles, values))
 
     def _write(self) -> None:
@@ -179,7 +182,7 @@ class ReferenceMemory:
             edge = self._written(edge, request.length + 1)
             refused = [*self.write_errors, *self.constants]
             fails = self.fails(request.address, request.length + 1, refused)
-            values = (request.number, _SLVERR if fails else _OKAY)
+            values = (request.number, _ERROR * fails | self._numbers["write"] & 1)
             due = self._due("write", edge, self.timing.write_response)
             self._b.queue.append(_Answer(due, values, () if fails else tuple(stores)))
 

@@ -12,6 +12,8 @@ __all__ = ["CHANNELS", "AxiMonitor", "AxiRules", "Burst", "Sample"]
 
 _SIZE = BEAT_BYTES.bit_length() - 1
 _INCR = 1
+_ERROR = 2
+"""The lowest response that is an error: SLVERR, and above it DECERR."""
 
 _ADDRESS = ("id", "addr", "len", "size", "burst")
 CHANNELS = {
@@ -152,7 +154,7 @@ class AxiRules:
         burst = next((x for x in self._open_reads if x.id == payload["id"]), None)
         assert burst is not None, self._text("r", f"no read of id {payload['id']} is open")
         burst.moved += 1
-        burst.error |= payload["resp"] != 0
+        burst.error |= payload["resp"] >= _ERROR
         last = burst.moved == burst.beats
         assert payload["last"] == last, self._text("r", f"LAST is {payload['last']} in {burst}")
         if last:
@@ -165,7 +167,7 @@ class AxiRules:
             "b", f"no complete write of id {payload['id']} is open"
         )
         burst.answered = self.edge
-        burst.error = payload["resp"] != 0
+        burst.error = payload["resp"] >= _ERROR
         self._unanswered.remove(burst)
 
     def _request(self, channel: str, payload: dict[str, int]) -> Burst:

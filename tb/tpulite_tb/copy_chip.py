@@ -155,7 +155,7 @@ class CopyChip(wiring.Component):
             m.d.sync += [
                 read_beat.eq(read_beat + 1),
                 received.eq(received + self.m_axi_rlast),
-                error.eq(error | self.m_axi_rresp.any()),
+                error.eq(error | self.m_axi_rresp[1]),
                 counter["read_beats"].eq(counter["read_beats"] + 1),
             ]
         with m.If(self.m_axi_awvalid & self.m_axi_awready):
@@ -171,7 +171,7 @@ class CopyChip(wiring.Component):
         with m.If(answer):
             m.d.sync += [
                 answered.eq(answered + 1),
-                error.eq(error | self.m_axi_bresp.any()),
+                error.eq(error | self.m_axi_bresp[1]),
             ]
 
         with m.If(running):

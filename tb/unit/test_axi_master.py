@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import cocotb
 import pytest
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Mux, ResetSignal
 from amaranth.lib import wiring
 from cocotb.triggers import ReadOnly, RisingEdge
 
@@ -211,3 +211,33 @@ def test_axi_master(component: Callable[[], wiring.Component]) -> None:
     testcase = None if component is AxiMaster else "every_beat_finds_its_reader"
     name = f"axi_master_{component.__name__.strip('_').lower()}"
     simulate(component(), __file__, name=name, testcase=testcase)
+
+
+class _Confused(_Sliced):
+    """A master that takes other responses on a channel for errors."""
+
+    def __init__(self, channel: str, errors: tuple[int, ...]) -> None:
+        super().__init__()
+        self._channel, self._errors = channel, errors
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.master = master = AxiMaster()
+        for name, member in self.signature.members.items():
+            inner, outer = getattr(master, name), getattr(self, name)
+            if not member.is_port:
+                wiring.connect(m, wiring.flipped(outer), inner)
+            elif name == f"m_axi_{self._channel}resp":
+                m.d.comb += inner.eq(Mux(Cat(outer == each for each in self._errors).any(), 2, 0))
+            else:
+                m.d.comb += outer.eq(inner) if member.flow == wiring.Out else inner.eq(outer)
+        return m
+
+
+@pytest.mark.parametrize("channel", ["r", "b"])
+@pytest.mark.parametrize("errors", [(2,), (3,), (1, 2, 3)], ids=["slverr", "decerr", "exokay"])
+def test_responses_are_told_apart(channel: str, errors: tuple[int, ...]) -> None:
+    component, case = _Confused(channel, errors), "every_beat_finds_its_reader"
+    name = f"axi_master_confused_{channel}_{''.join(map(str, errors))}"
+    with pytest.raises(AssertionError, match=r"cocotb tests failed"):
+        simulate(component, __file__, name=name, testcase=case)
