@@ -8,9 +8,10 @@ A row is stale if that is no longer its digest. tb/stale.csv
     name,digest,reason
 
 lists rows that are stale for now; the digest is that of the current RTL, so that the next change
-asks again. --defer REASON lists the chosen rows there. Rows are measured one after the other and
-recorded at once: an interrupted run goes on with the next one. The exit code is 1 if a row could
-not be measured; of --check, if one is stale and not listed, or listed and not stale.
+asks again. --defer REASON lists the chosen rows there; listed ones keep their reasons, and rows
+that are not stale lose their lines. Rows are measured one after the other and recorded at once: an
+interrupted run goes on with the next one. The exit code is 1 if a row could not be measured; of
+--check, if one is stale and not listed, or listed and not stale.
 """
 
 import argparse
@@ -37,8 +38,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TRUST = ROOT / "docs/trust.md"
 _TB = ROOT / "tb/tpulite_tb"
 _FLIPS = re.compile(r"^<!-- once: `make flips .*?^<!-- end of once -->$", re.MULTILINE | re.DOTALL)
-_STARTS = "harness"
-"""The module that starts benches, which decides nothing."""
+_DECIDES_NOTHING = (_TB / "harness.py", _TB / "coverage", _TB / "machines.py")
+"""What starts benches, counts what they execute, and names machines, which the RTL shows."""
 _SYSTEM = (
     "tb/system/test_random_programs.py",
     "tb/system/test_faults.py",
@@ -143,12 +144,13 @@ def _judges(paths: Iterable[Path]) -> str:
 
 @cache
 def _imported(path: Path) -> set[Path]:
-    """Return the files below ``tb`` that one imports, but for what starts benches."""
+    """Return the files below ``tb`` that one imports, but for those that decide nothing."""
     nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
     names = {name for n in nodes for name in (n.module, *(f"{n.module}.{a.name}" for a in n.names))}
     files = [f"{str(name).replace('.', '/')}.py" for name in names]
     found = {folder / file for file in files for folder in (UNIT, _TB.parent)}
-    return {path for path in found if path.exists() and path.stem != _STARTS}
+    judges = {path for path in found if path.exists()}
+    return {p for p in judges if not any(p.is_relative_to(each) for each in _DECIDES_NOTHING)}
 
 
 @cache
@@ -226,10 +228,12 @@ def main() -> None:
             print(f"{table}: {sum(row.table == table for row in stale)} of {count} stale")
         return
     if options.defer:
-        later = {row.name: (row.digest, options.defer) for row in chosen}
-        known_ones = {n: entry for n, entry in listed(options.stale).items() if n in later}
-        kept = {n: e for n, e in known_ones.items() if e[0] == later[n][0]}
-        write_listed(listed(options.stale) | later | kept, options.stale)
+        names = {row.name for row in stale}
+        entries = {name: e for name, e in listed(options.stale).items() if name in names}
+        for row in chosen:  # a row that is listed keeps the reason of its first change
+            reason = entries.get(row.name, ("", options.defer))[1]
+            entries[row.name] = (row.digest, reason)
+        write_listed(entries, options.stale)
         return
     failed = [
         row.name

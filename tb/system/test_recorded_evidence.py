@@ -22,12 +22,18 @@ def rows():
 
 
 @pytest.fixture
-def stale(tmp_path):
-    """Return what writes a table of stale rows: those that are there, and a digest of one more."""
+def present(rows):
+    """Return a table in which no row is stale."""
+    return {row.name: row.digest for row in rows}
 
-    def write(digest: str, reason: str = "a reason") -> Path:
+
+@pytest.fixture
+def stale(tmp_path):
+    """Return what writes a table of stale rows, of one row or of none."""
+
+    def write(digest: str = "", reason: str = "a reason") -> Path:
         path = tmp_path / "stale.csv"
-        path.write_text(refresh_evidence.STALE.read_text() + f"{ROW},{digest},{reason}\n")
+        refresh_evidence.write_listed({ROW: (digest, reason)} if digest else {}, path)
         return path
 
     return write
@@ -37,48 +43,44 @@ def test_rows_are_of_the_present_rtl_or_listed(rows):
     assert refresh_evidence.faults(rows, read_evidence(), refresh_evidence.STALE) == []
 
 
-def test_a_stale_row_is_named_with_what_measures_it_again(rows):
-    evidence = read_evidence() | {ROW: OTHER}
-    found = refresh_evidence.faults(rows, evidence, refresh_evidence.STALE)
+def test_a_stale_row_is_named_with_what_measures_it_again(rows, present, stale):
+    found = refresh_evidence.faults(rows, present | {ROW: OTHER}, stale())
     assert found == [f"{ROW} is stale: make refresh-evidence ONLY='{ROW}' [DEFER=WHY]"]
 
 
-def test_a_listed_row_is_accepted_until_its_rtl_changes_again(rows, stale):
-    evidence = read_evidence() | {ROW: OTHER}
-    present = read_evidence()[ROW]
-    assert refresh_evidence.faults(rows, evidence, stale(present)) == []
-    assert len(refresh_evidence.faults(rows, evidence, stale(present, ""))) == 1
+def test_a_listed_row_is_accepted_until_its_rtl_changes_again(rows, present, stale):
+    evidence = present | {ROW: OTHER}
+    assert refresh_evidence.faults(rows, evidence, stale(present[ROW])) == []
+    assert len(refresh_evidence.faults(rows, evidence, stale(present[ROW], ""))) == 1
     assert len(refresh_evidence.faults(rows, evidence, stale(digest_of("RTL before")))) == 1
 
 
-def test_a_listed_row_that_is_fresh_is_an_error(rows, stale):
-    found = refresh_evidence.faults(rows, read_evidence(), stale(OTHER))
+def test_a_listed_row_that_is_fresh_is_an_error(rows, present, stale):
+    found = refresh_evidence.faults(rows, present, stale(OTHER))
     assert found == [f"{ROW} is not stale: remove its line from stale.csv"]
 
 
-def test_a_row_of_no_table_is_an_error(rows):
-    evidence = read_evidence() | {"mutants adder": OTHER}
-    found = refresh_evidence.faults(rows, evidence, refresh_evidence.STALE)
+def test_a_row_of_no_table_is_an_error(rows, present, stale):
+    found = refresh_evidence.faults(rows, present | {"mutants adder": OTHER}, stale())
     assert found == ["mutants adder is no row: remove its line"]
 
 
-def test_an_edited_row_is_stale(rows):
+def test_an_edited_row_is_stale(present):
     lines = refresh_evidence.grouped(refresh_evidence.MUTANTS)
     found = refresh_evidence.designs(name for name in lines if name != "chip")
     line = lines["fifo"]
     same, edited = (
         next(refresh_evidence.mutants_rows({"fifo": text}, found)).digest
-        for text in (line, line.replace(",190,", ",191,"))
+        for text in (line, line.replace(",200,", ",201,"))
     )
-    assert same == next(row.digest for row in rows if row.name == ROW) != edited
+    assert same == present[ROW] != edited
 
 
 @pytest.fixture
-def run(rows, tmp_path, monkeypatch, capsys):
-    """Return what runs the command without a digest of the row, and what it prints."""
-    fresh = {name: digest for name, digest in read_evidence().items() if name != ROW}
+def run(rows, present, tmp_path, monkeypatch, capsys):
+    """Return what runs the command where one row alone is stale, and what it prints."""
     evidence = tmp_path / "evidence.csv"
-    record(fresh, table=evidence)
+    record({name: digest for name, digest in present.items() if name != ROW}, table=evidence)
     monkeypatch.setattr(refresh_evidence, "rows", lambda: rows)
 
     def command(*arguments: object) -> str:
@@ -93,13 +95,17 @@ def run(rows, tmp_path, monkeypatch, capsys):
 def test_stale_rows_are_listed_with_their_commands_and_counted(run):
     first, *counts = run("--list").splitlines()
     assert first == f"{ROW}: python scripts/mutate.py fifo --write --count 200"
+    assert (
+        counts[1]
+        == f"mutants: 1 of {len(refresh_evidence.grouped(refresh_evidence.MUTANTS))} stale"
+    )
     assert [line.split(":")[0] for line in counts] == ["proof", "mutants", "coverage", "flips"]
 
 
-def test_a_stale_row_is_deferred_with_a_reason(run, rows, tmp_path):
-    stale = tmp_path / "stale.csv"
-    stale.write_text(refresh_evidence.STALE.read_text())
-    run("--defer", "hours", "--stale", stale)
-    assert refresh_evidence.listed(stale)[ROW] == (read_evidence()[ROW], "hours")
-    evidence = read_evidence(tmp_path / "evidence.csv")
-    assert refresh_evidence.faults(rows, evidence, stale) == []
+def test_a_stale_row_is_deferred_with_a_reason(run, rows, present, tmp_path):
+    path = tmp_path / "stale.csv"
+    refresh_evidence.write_listed({"mutants divider": (OTHER, "was stale")}, path)
+    run("--defer", "hours", "--stale", path)
+    run("--defer", "days", "--stale", path)
+    assert refresh_evidence.listed(path) == {ROW: (present[ROW], "hours")}
+    assert refresh_evidence.faults(rows, read_evidence(tmp_path / "evidence.csv"), path) == []
