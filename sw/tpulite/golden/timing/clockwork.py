@@ -32,10 +32,6 @@ _MEMBERS = tuple(
 )
 
 
-def _nothing(_: int) -> None:
-    """Follow nobody: nobody contends."""
-
-
 class Head:
     """An engine's queue, whose first command starts as soon as engine and tokens allow.
 
@@ -162,7 +158,7 @@ class Clockwork:
         self.handlers: list[Callable[[int], None]] = [self._request] * (_ENGINES + 1)
         self.fetch: Callable[[int, int], None] = self.arrive
         self.follow: Callable[[int], None] = self._request
-        self.contend: Callable[[int], None] = _nothing
+        self.contend: Callable[[int], None] = self._request
         self.lose: Callable[[int, int], None] = self.arrive
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.sums = Traffic(1)

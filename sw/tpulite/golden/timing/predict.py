@@ -86,8 +86,9 @@ def _machine(commands: Sequence[Command], config: Config, memory: MemoryTiming) 
     reads = DataPath(memory)
     writes = reads if memory.shared else DataPath(memory)
     constants = DataPath(memory.constants) if isinstance(memory, MemoryPair) else reads
-    loads = Loads(machine, reads, constants)
+    # First STORE: of what happens in one cycle it comes first.
     stores = BurstStores(machine, writes) if memory.is_limited else Stores(machine)
+    loads = Loads(machine, reads, constants)
     machine.heads = [loads, stores, Matrix(machine), Vectors(machine)]
     return machine
 
