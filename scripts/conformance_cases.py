@@ -75,25 +75,14 @@ _COMPUTED_INPUTS = {"Add": 2, "Concat": 99, "Mul": 2, "Sub": 2}
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A test: a model, its inputs, and what is to come out.
+    """A test: a model, its inputs, and what is to come out."""
 
-    Parameters
-    ----------
-    name, operator : str
-        Name of the test with its suite; its operator.
-    model : onnx.ModelProto
-        The model.
-    inputs : dict of str to ndarray
-        All inputs, parameters among them.
-    outputs : tuple of ndarray
-        What is expected.
-    """
-
+    #: Name of the test with its suite; its operator.
     name: str
     operator: str
-    model: onnx.ModelProto
-    inputs: dict[str, np.ndarray]
-    outputs: tuple[np.ndarray, ...]
+    model: onnx.ModelProto  #: The model.
+    inputs: dict[str, np.ndarray]  #: All inputs, parameters among them.
+    outputs: tuple[np.ndarray, ...]  #: What is expected.
 
     @property
     def quantized(self) -> bool:

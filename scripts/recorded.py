@@ -22,28 +22,16 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class Recorded:
-    """A command and where its output is kept.
+    """A command and where its output is kept."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the file, without its suffix.
-    command : str
-        What a user types; it runs in a folder of its own, ``make``, examples and scripts in the
-        repository.
-    quick : bool
-        Whether it takes a few seconds, so that the quick tests run it.
-    timed : bool
-        Whether its output holds times or depends on the CPU, so that no test can compare it.
-    files : str
-        Files of the repository that its folder has, with wildcards.
-    """
-
-    name: str
+    name: str  #: Name of the file, without its suffix.
+    #: What a user types; it runs in a folder of its own, ``make``, examples and scripts in the
+    #: repository.
     command: str
-    quick: bool = False
+    quick: bool = False  #: Whether it takes a few seconds, so that the quick tests run it.
+    #: Whether its output holds times or depends on the CPU, so that no test can compare it.
     timed: bool = False
-    files: str = ""
+    files: str = ""  #: Files of the repository that its folder has, with wildcards.
 
     @property
     def path(self) -> Path:

@@ -28,14 +28,9 @@ _PAIRS = Path(__file__).with_name("sentence_pairs.txt")
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Vectors of both networks; the sentences of a pair follow each other.
+    """Vectors of both networks; the sentences of a pair follow each other."""
 
-    Parameters
-    ----------
-    floats, int8 : ndarray of float32, [sentences, width]
-        Vectors of length 1.
-    """
-
+    #: Ndarray of float32, [sentences, width]. Vectors of length 1.
     floats: np.ndarray
     int8: np.ndarray
 

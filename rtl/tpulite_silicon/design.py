@@ -28,24 +28,12 @@ _INLINE = ("memory", "queue")
 
 @dataclass(frozen=True)
 class Module:
-    """A module whose name says its contents.
+    """A module whose name says its contents."""
 
-    Parameters
-    ----------
-    name : str
-        Digest of the text, which says the digests of the modules below, too.
-    text : str
-        RTLIL of the body.
-    children : dict of str to str
-        Name of the module of each instance that is a block of its own.
-    inlined : tuple of Module
-        Modules of the other instances.
-    """
-
-    name: str
-    text: str
-    children: dict[str, str]
-    inlined: tuple["Module", ...]
+    name: str  #: Digest of the text, which says the digests of the modules below, too.
+    text: str  #: RTLIL of the body.
+    children: dict[str, str]  #: Name of the module of each instance that is a block of its own.
+    inlined: tuple["Module", ...]  #: Modules of the other instances.
 
     @cached_property
     def rtlil(self) -> str:

@@ -24,20 +24,11 @@ write_json block.json
 
 @dataclass(frozen=True)
 class Family:
-    """Parts of one kind.
+    """Parts of one kind."""
 
-    Parameters
-    ----------
-    target : str
-        What is elaborated for them, of :data:`tpulite.arch.build.TARGETS`.
-    synthesis : str
-        Commands of Yosys; ``{top}`` is the design.
-    cells : mapping of str to Part
-        What each kind of cell takes. Block RAMs count in units of 18 kbit.
-    """
-
-    target: str
-    synthesis: str
+    target: str  #: What is elaborated for them, of :data:`tpulite.arch.build.TARGETS`.
+    synthesis: str  #: Commands of Yosys; ``{top}`` is the design.
+    #: What each kind of cell takes. Block RAMs count in units of 18 kbit.
     cells: Mapping[str, Part]
 
     def size_of(self, cells: Mapping[str, int]) -> Part:

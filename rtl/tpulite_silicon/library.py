@@ -25,26 +25,13 @@ RESISTANCE = 0.15
 
 @dataclass(frozen=True)
 class Cell:
-    """A gate with one output.
-
-    Parameters
-    ----------
-    name : str
-    area : float
-        NAND2 equivalents.
-    function : str
-        Of the output ``Y``, in Liberty's syntax.
-    pins : dict of str to (float, float)
-        Capacitance and intrinsic delay of each input.
-    drive : float
-        How many times stronger the output is than the smallest inverter's.
-    """
+    """A gate with one output."""
 
     name: str
-    area: float
-    function: str
-    pins: dict[str, tuple[float, float]]
-    drive: float = 1.0
+    area: float  #: NAND2 equivalents.
+    function: str  #: Of the output ``Y``, in Liberty's syntax.
+    pins: dict[str, tuple[float, float]]  #: Capacitance and intrinsic delay of each input.
+    drive: float = 1.0  #: How many times stronger the output is than the smallest inverter's.
 
     def delay(self, pin: str, load: float) -> float:
         """Return the FO4 from an input to the output at a load."""

@@ -28,23 +28,12 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """A bit of a register, a memory macro or a port.
+    """A bit of a register, a memory macro or a port."""
 
-    Parameters
-    ----------
-    block : str
-        Instance of the block that it is in, from the top: ``mxu.array.pe_0_0``.
-    name : str
-        The register and its bit, the memory, or the port.
-    cell : TimedCell
-        The register, or what stands for a memory macro or a port.
-    inputs, outputs : tuple of Pin
-        Where paths end and begin.
-    """
-
-    block: str
-    name: str
-    cell: TimedCell
+    block: str  #: Instance of the block that it is in, from the top: ``mxu.array.pe_0_0``.
+    name: str  #: The register and its bit, the memory, or the port.
+    cell: TimedCell  #: The register, or what stands for a memory macro or a port.
+    #: Where paths end and begin.
     inputs: tuple[Pin, ...]
     outputs: tuple[Pin, ...]
 

@@ -12,24 +12,13 @@ __all__ = ["Analysis", "Path"]
 
 @dataclass(frozen=True)
 class Path:
-    """The longest path that ends at a place.
+    """The longest path that ends at a place."""
 
-    Parameters
-    ----------
-    delay : float
-        From the clock to the end's setup time, in the library's unit of time.
-    levels : int
-        Gates on the way.
-    start, end : Terminal
-    through : tuple of Gate
-        The gates, in order.
-    """
-
-    delay: float
-    levels: int
+    delay: float  #: From the clock to the end's setup time, in the library's unit of time.
+    levels: int  #: Gates on the way.
     start: Terminal
     end: Terminal
-    through: tuple[Gate, ...]
+    through: tuple[Gate, ...]  #: The gates, in order.
 
 
 class Analysis:

@@ -91,31 +91,17 @@ write_json netlist.json
 
 @dataclass(frozen=True)
 class Options:
-    """How a design is placed.
+    """How a design is placed."""
 
-    Parameters
-    ----------
-    mhz : int
-        What the router strives for: connections of slower paths are ripped up until there are
-        none, or for ever. 0: nothing is ripped up for being slow.
-    weight : int
-        See `TIMING_WEIGHT`.
-    alternate : bool
-        Take router2's alternate weights.
-    placer : str
-        One of `PLACERS`; only the first looks at ``weight``.
-    blockages : int
-        See `with_blockages`; 0 for none.
-    density : float
-        How full the heap placer makes tiles as it spreads cells, 0: as nextpnr does, 0.9. A lower
-        one spares time while cells of few pins lie on top of each other.
-    """
-
+    #: What the router strives for: connections of slower paths are ripped up until there are none,
+    #: or for ever. 0: nothing is ripped up for being slow.
     mhz: int = 0
-    weight: int = TIMING_WEIGHT
-    alternate: bool = False
-    placer: str = PLACERS[0]
-    blockages: int = 0
+    weight: int = TIMING_WEIGHT  #: See `TIMING_WEIGHT`.
+    alternate: bool = False  #: Take router2's alternate weights.
+    placer: str = PLACERS[0]  #: One of `PLACERS`; only the first looks at ``weight``.
+    blockages: int = 0  #: See `with_blockages`; 0 for none.
+    #: How full the heap placer makes tiles as it spreads cells, 0: as nextpnr does, 0.9. A lower
+    #: one spares time while cells of few pins lie on top of each other.
     density: float = 0
 
     def words(self, seed: int) -> list[str]:
@@ -131,25 +117,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Placement:
-    """What became of a seed.
-
-    Parameters
-    ----------
-    seed : int
-    fmax_mhz : float
-    logic_ns, routing_ns : float
-        Of the critical path.
-    nets : tuple of str
-        The critical path's, in order.
-    ends : dict of str to float
-        The longest path in ns that ends in a block, without setup, the longest first.
-    """
+    """What became of a seed."""
 
     seed: int
     fmax_mhz: float
+    #: Of the critical path.
     logic_ns: float
     routing_ns: float
-    nets: tuple[str, ...]
+    nets: tuple[str, ...]  #: The critical path's, in order.
+    #: The longest path in ns that ends in a block, without setup, the longest first.
     ends: dict[str, float]
 
 

@@ -19,37 +19,21 @@ _SCOPE = "$scopeinfo"
 
 @dataclass(frozen=True)
 class CellNetlist:
-    """A netlist to simulate.
+    """A netlist to simulate."""
 
-    Parameters
-    ----------
-    verilog : str
-        Its modules, and the models of those cells that are no expressions.
-    cells : Counter of str
-        How many cells of each type are in all instances.
-    """
-
-    verilog: str
-    cells: Counter[str]
+    verilog: str  #: Its modules, and the models of those cells that are no expressions.
+    cells: Counter[str]  #: How many cells of each type are in all instances.
 
 
 @dataclass(frozen=True)
 class Technology:
-    """What netlists are made of.
+    """What netlists are made of."""
 
-    Parameters
-    ----------
-    synthesize : callable
-        Returns a block of a design as a module in Yosys's JSON.
-    write : callable
-        Writes a cell, given its name and what Yosys says of it; False if it knows no such cell.
-    models : str
-        Verilog of the modules that it instantiates.
-    """
-
+    #: Returns a block of a design as a module in Yosys's JSON.
     synthesize: Callable[[Design, Module], dict]
+    #: Writes a cell, given its name and what Yosys says of it; False if it knows no such cell.
     write: Callable[["BlockWriter", str, dict], bool]
-    models: str
+    models: str  #: Verilog of the modules that it instantiates.
 
 
 class BlockWriter:

@@ -73,29 +73,17 @@ class Arc:
 
 @dataclass(frozen=True)
 class TimedCell:
-    """A gate, a register, or what stands for a memory macro or a port.
-
-    Parameters
-    ----------
-    name : str
-    area : float
-    loads : dict of str to float
-        Capacitance of each input.
-    outputs : dict of str to dict of str to tuple of Arc
-        Arcs to each output by the input that they come from; those of a register come from its
-        clock.
-    setups : dict of str to list of (int, Table)
-        Of each input that has one: edge, and the setup time at its slew and the clock's.
-    clock : str
-        Input that is the clock's, none in a gate.
-    """
+    """A gate, a register, or what stands for a memory macro or a port."""
 
     name: str
     area: float
-    loads: dict[str, float]
+    loads: dict[str, float]  #: Capacitance of each input.
+    #: Arcs to each output by the input that they come from; those of a register come from its
+    #: clock.
     outputs: dict[str, dict[str, tuple[Arc, ...]]]
+    #: Of each input that has one: edge, and the setup time at its slew and the clock's.
     setups: dict[str, list[tuple[int, Table]]] = field(default_factory=dict)
-    clock: str = ""
+    clock: str = ""  #: Input that is the clock's, none in a gate.
 
     def launches(self, output: str) -> list[Arc]:
         """Return the arcs from the clock to an output of a register."""
@@ -109,51 +97,27 @@ class TimedCell:
 
 @dataclass(frozen=True)
 class Library:
-    """Cells, and in what reports say their delays and areas.
-
-    Parameters
-    ----------
-    name : str
-    text : str
-        In Liberty, for synthesis.
-    gates, registers : dict of str to TimedCell
-    macro, port : TimedCell
-        Whose only input and only output is ``""``.
-    buffers : dict of int to Arc
-        Of the buffer that trees are made of, by edge.
-    buffer_load : float
-        Capacitance of that buffer's input.
-    fo4 : float
-        Delay of an inverter that drives four like it.
-    clock_slew : float
-    unit, area_unit : str
-        Keys of reports: ``fo4`` and ``gates``, or ``ns`` and ``um2``.
-    scale : float
-        How many of that unit is one of the library's.
-    digits : int
-        Decimals of a reported delay.
-    unused : tuple of str
-        Cells that are no gates of one output, which synthesis must not take for one.
-    corner : str
-        Conditions that the tables are for.
-    """
+    """Cells, and in what reports say their delays and areas."""
 
     name: str
-    text: str
+    text: str  #: In Liberty, for synthesis.
     gates: dict[str, TimedCell]
     registers: dict[str, TimedCell]
+    #: Whose only input and only output is ``""``.
     macro: TimedCell
     port: TimedCell
-    buffers: dict[int, Arc]
-    buffer_load: float
-    fo4: float = 1.0
+    buffers: dict[int, Arc]  #: Of the buffer that trees are made of, by edge.
+    buffer_load: float  #: Capacitance of that buffer's input.
+    fo4: float = 1.0  #: Delay of an inverter that drives four like it.
     clock_slew: float = 0.0
+    #: Keys of reports: ``fo4`` and ``gates``, or ``ns`` and ``um2``.
     unit: str = "fo4"
     area_unit: str = "gates"
-    scale: float = 1.0
-    digits: int = 1
+    scale: float = 1.0  #: How many of that unit is one of the library's.
+    digits: int = 1  #: Decimals of a reported delay.
+    #: Cells that are no gates of one output, which synthesis must not take for one.
     unused: tuple[str, ...] = ()
-    corner: str = ""
+    corner: str = ""  #: Conditions that the tables are for.
 
     def through(self, arc: Arc, slew: float, load: float) -> tuple[float, float]:
         """Return delay and slew of an arc, with a tree of buffers behind it if that is faster."""

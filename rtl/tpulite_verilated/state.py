@@ -21,23 +21,12 @@ _PUBLIC = "/*verilator public_flat_rw*/"
 
 @dataclass(frozen=True)
 class Variable:
-    """A register, which is one word, or a memory.
+    """A register, which is one word, or a memory."""
 
-    Parameters
-    ----------
-    number : int
-        What the simulator calls it.
-    module : str
-        The instance that it belongs to, as ``tpulite.mxu.array.pe_0_0``.
-    name : str
-        What it is called there.
-    words, bits : int
-        Its size.
-    """
-
-    number: int
-    module: str
-    name: str
+    number: int  #: What the simulator calls it.
+    module: str  #: The instance that it belongs to, as ``tpulite.mxu.array.pe_0_0``.
+    name: str  #: What it is called there.
+    #: Its size.
     words: int
     bits: int
 

@@ -15,23 +15,14 @@ ROW_WORDS = 2 + len(EngineState) - 1
 
 @dataclass(frozen=True)
 class EngineTrace:
-    """What one engine did in a run; one entry for each command that it worked on.
+    """What one engine did in a run; one entry for each command that it worked on."""
 
-    Parameters
-    ----------
-    index : array of int
-        Indices of the commands.
-    start, stop : array of int
-        First cycle, and last cycle + 1, that the engine counted for the command. Cycle 0 is the
-        first one of the counter CYCLES.
-    cycles : array of int, one column for each :class:`EngineState`
-        Cycles in each state; the column IDLE is zero.
-    """
-
-    index: NDArray[np.int64]
+    index: NDArray[np.int64]  #: Indices of the commands.
+    #: First cycle, and last cycle + 1, that the engine counted for the command. Cycle 0 is the
+    #: first one of the counter CYCLES.
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
-    cycles: NDArray[np.int64]
+    cycles: NDArray[np.int64]  #: Cycles in each state; the column IDLE is zero.
 
 
 def trace_from_rows(rows: NDArray[np.int64], *, first: int) -> EngineTrace:

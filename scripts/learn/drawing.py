@@ -106,35 +106,16 @@ class _Group:
 
 @dataclass
 class Scene:
-    """What a page plays: panels, and the values of each frame.
+    """What a page plays: panels, and the values of each frame."""
 
-    Parameters
-    ----------
-    label : str
-        Name among the scenes of a page.
-    panels : list of Drawing
-        From left to right.
-    values : dict of str to list of int or str
-        For every key its value in each frame.
-    captions : list of (int, str)
-        First frame of each sentence, ascending from 0.
-    shown : int
-        Frame of the picture for readers without scripts.
-    unit : str
-        What a frame is.
-    names : list of str
-        Name of each frame, after the unit.
-    bars : tuple of (str, list of int, int), optional
-        A title, one number a frame, and the largest possible one.
-    """
-
-    label: str
-    panels: list[Drawing]
-    values: dict[str, list[Value]]
-    captions: list[tuple[int, str]]
-    shown: int
-    unit: str = "cycle"
-    names: list[str] = field(default_factory=list)
+    label: str  #: Name among the scenes of a page.
+    panels: list[Drawing]  #: From left to right.
+    values: dict[str, list[Value]]  #: For every key its value in each frame.
+    captions: list[tuple[int, str]]  #: First frame of each sentence, ascending from 0.
+    shown: int  #: Frame of the picture for readers without scripts.
+    unit: str = "cycle"  #: What a frame is.
+    names: list[str] = field(default_factory=list)  #: Name of each frame, after the unit.
+    #: A title, one number a frame, and the largest possible one.
     bars: tuple[str, Sequence[int], int] | None = None
 
     def frame(self, index: int) -> dict[str, Value]:

@@ -21,21 +21,13 @@ _RIDGE = _PEAK / BEAT_BYTES
 
 
 class Measured(NamedTuple):
-    """A program that the chip has run.
+    """A program that the chip has run."""
 
-    Parameters
-    ----------
-    name : str
-        Its name in docs/bench.md.
-    macs, cycles : int
-        Multiply-accumulates, and cycles by the chip's counters.
-    read, written : int
-        Bytes from DRAM and to it.
-    """
-
-    name: str
+    name: str  #: Its name in docs/bench.md.
+    #: Multiply-accumulates, and cycles by the chip's counters.
     macs: int
     cycles: int
+    #: Bytes from DRAM and to it.
     read: int
     written: int
 

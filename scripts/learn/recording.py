@@ -27,20 +27,14 @@ _LANE = {
 class Recording:
     """A CONV, cycle by cycle.
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    cycles : list of Cycle
-        Values of signals, from the cycle before the first weights enter the array on.
-
     Attributes
     ----------
     entries : list of int
         Cycles in which a vector that counts enters the array.
     """
 
-    config: Config
+    config: Config  #: The machine.
+    #: Values of signals, from the cycle before the first weights enter the array on.
     cycles: list[Cycle]
 
     def __post_init__(self) -> None:

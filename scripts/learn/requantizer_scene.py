@@ -16,30 +16,18 @@ __all__ = ["Case", "lane_values", "requantizer_scenes"]
 
 @dataclass(frozen=True)
 class Case:
-    """An accumulator and what is to become of it.
+    """An accumulator and what is to become of it."""
 
-    Parameters
-    ----------
-    label : str
-        Name of the scene.
-    total, bias : int
-        The accumulator, and the channel's bias.
-    scale : float
-        Input scale times weight scale, divided by the output scale.
-    zero_point, low, high : int
-        Zero point of the output, and where it is clamped.
-    lesson : str
-        Name of the text that says what this case shows.
-    """
-
-    label: str
+    label: str  #: Name of the scene.
+    #: The accumulator, and the channel's bias.
     total: int
     bias: int
-    scale: float
+    scale: float  #: Input scale times weight scale, divided by the output scale.
+    #: Zero point of the output, and where it is clamped.
     zero_point: int
     low: int
     high: int
-    lesson: str
+    lesson: str  #: Name of the text that says what this case shows.
 
     def record(self, rounding: Rounding) -> dict[str, int]:
         """Return the record of the channel."""

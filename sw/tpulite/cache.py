@@ -34,17 +34,10 @@ def cache_home() -> Path:
 
 @dataclass(frozen=True)
 class CachePart:
-    """A folder of the cache.
+    """A folder of the cache."""
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`PARTS`.
-    files, size : int
-        How many files it holds, and their bytes.
-    """
-
-    name: str
+    name: str  #: One of :data:`PARTS`.
+    #: How many files it holds, and their bytes.
     files: int
     size: int
 

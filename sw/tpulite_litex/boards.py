@@ -29,35 +29,21 @@ _SERIES_7 = "7-series"
 
 @dataclass(frozen=True)
 class Board:
-    """A board whose target litex-boards has.
+    """A board whose target litex-boards has."""
 
-    Parameters
-    ----------
-    target : str
-        Module of ``litex_boards.targets``; empty for our own, :mod:`tpulite_litex.kv260`.
-    part : str
-        The FPGA: one of :data:`tpulite.parts.PARTS` or :data:`tpulite.parts.FAMILY_PARTS`, or
-        another.
-    config : str
-        Configuration of the chip that leaves room for the system around it, by the sizes of both;
-        of UltraScale+ by its data sheets. Only that of ``ulx3s`` was placed in it.
-    options : mapping
-        What the target is told: which part it has, where it knows several.
-    loader : tuple of str
-        How openFPGALoader reaches it; empty if it does not.
-    tool : str
-        The vendor's tool, if the system is made by that.
-    clock : float
-        Frequency of the system, in Hz.
-    """
-
+    #: Module of ``litex_boards.targets``; empty for our own, :mod:`tpulite_litex.kv260`.
     target: str
+    #: The FPGA: one of :data:`tpulite.parts.PARTS` or :data:`tpulite.parts.FAMILY_PARTS`, or
+    #: another.
     part: str
+    #: Configuration of the chip that leaves room for the system around it, by the sizes of both; of
+    #: UltraScale+ by its data sheets. Only that of ``ulx3s`` was placed in it.
     config: str
+    #: What the target is told: which part it has, where it knows several.
     options: Mapping[str, object] = field(default_factory=dict)
-    loader: tuple[str, ...] = ()
-    tool: str = ""
-    clock: float = 50e6
+    loader: tuple[str, ...] = ()  #: How openFPGALoader reaches it; empty if it does not.
+    tool: str = ""  #: The vendor's tool, if the system is made by that.
+    clock: float = 50e6  #: Frequency of the system, in Hz.
 
     @property
     def advice(self) -> str:

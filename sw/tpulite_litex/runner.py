@@ -26,24 +26,12 @@ _WRAP = 1 << 32
 
 @dataclass(frozen=True)
 class Inferred:
-    """What an ``infer`` gave.
+    """What an ``infer`` gave."""
 
-    Parameters
-    ----------
-    iterations : int
-        Inferences between the timestamps.
-    microseconds : int
-        Of all of them.
-    results : tuple of str
-        Values of the last one, as they were written.
-    chip_cycles : int
-        Of one inference, of the chip alone; 0 if the device does not tell.
-    """
-
-    iterations: int
-    microseconds: int
-    results: tuple[str, ...]
-    chip_cycles: int
+    iterations: int  #: Inferences between the timestamps.
+    microseconds: int  #: Of all of them.
+    results: tuple[str, ...]  #: Values of the last one, as they were written.
+    chip_cycles: int  #: Of one inference, of the chip alone; 0 if the device does not tell.
 
 
 class Runner:

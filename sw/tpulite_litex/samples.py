@@ -16,20 +16,11 @@ _LABELS = "y_labels.csv"
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What MLPerf Tiny asks of a network.
+    """What MLPerf Tiny asks of a network."""
 
-    Parameters
-    ----------
-    model : str
-        The benchmark's name for it.
-    pixels : bool
-        Whether bytes of an input are pixels, from 0 to 255.
-    reconstructs : bool
-        Whether the result is how far the output is from the input: the mean of squares.
-    """
-
-    model: str
-    pixels: bool = False
+    model: str  #: The benchmark's name for it.
+    pixels: bool = False  #: Whether bytes of an input are pixels, from 0 to 255.
+    #: Whether the result is how far the output is from the input: the mean of squares.
     reconstructs: bool = False
 
 
@@ -44,20 +35,13 @@ BENCHMARKS = {
 
 @dataclass(frozen=True)
 class Tensors:
-    """The ends of an exported network, as its JSON file has them.
+    """The ends of an exported network, as its JSON file has them."""
 
-    Parameters
-    ----------
-    input, chip, output : mapping
-        The network's input, what of it the chip reads, and the network's output.
-    benchmark : Benchmark
-        What is asked of it.
-    """
-
+    #: The network's input, what of it the chip reads, and the network's output.
     input: Mapping
     chip: Mapping
     output: Mapping
-    benchmark: Benchmark
+    benchmark: Benchmark  #: What is asked of it.
 
     @classmethod
     def of(cls, described: Mapping, benchmark: Benchmark) -> "Tensors":
@@ -130,24 +114,12 @@ class Tensors:
 
 @dataclass(frozen=True)
 class Sample:
-    """An input.
+    """An input."""
 
-    Parameters
-    ----------
-    file : str
-        Where it comes from.
-    data : bytes
-        What the device gets.
-    label : int
-        Its class; -1 if nobody knows.
-    classes : int
-        How many there are.
-    """
-
-    file: str
-    data: bytes
-    label: int = -1
-    classes: int = 0
+    file: str  #: Where it comes from.
+    data: bytes  #: What the device gets.
+    label: int = -1  #: Its class; -1 if nobody knows.
+    classes: int = 0  #: How many there are.
 
     @classmethod
     def read(cls, folder: Path, limit: int) -> list["Sample"]:

@@ -58,27 +58,14 @@ _FLAGS = "--trace-depth 1 --x-assign fast --x-initial fast --noassert -Wno-UNSIG
 
 @dataclass(frozen=True)
 class BuiltSystem:
-    """A folder with everything of a system.
+    """A folder with everything of a system."""
 
-    Parameters
-    ----------
-    folder : Path
-        Where it is built.
-    config : str
-        Name of the chip's configuration.
-    registers : int
-        Where firmware looks for the chip.
-    cpu : str
-        One of :data:`CPUS`.
-    chip_clock : int
-        Of the chip, in Hz, beside the system's :data:`CLOCK`; 0 if that is the chip's, too. The
-        simulator takes steps of what divides both half periods.
-    """
-
-    folder: Path
-    config: str
-    registers: int = REGISTERS
-    cpu: str = CPUS[0]
+    folder: Path  #: Where it is built.
+    config: str  #: Name of the chip's configuration.
+    registers: int = REGISTERS  #: Where firmware looks for the chip.
+    cpu: str = CPUS[0]  #: One of :data:`CPUS`.
+    #: Of the chip, in Hz, beside the system's :data:`CLOCK`; 0 if that is the chip's, too. The
+    #: simulator takes steps of what divides both half periods.
     chip_clock: int = 0
 
     @property

@@ -39,27 +39,13 @@ class _Elements(HTMLParser):
 
 @dataclass(frozen=True)
 class ReadPage:
-    """A page.
+    """A page."""
 
-    Parameters
-    ----------
-    references : list of str
-        What it would load.
-    text : str
-        Its text outside of scripts.
-    views : list of (str, value)
-        Its figures and tables: what draws one, and its data.
-    items : dict of str to dict
-        What its panel shows.
-    mhz : float, optional
-        The clock frequency of its times.
-    """
-
-    references: list[str]
-    text: str
-    views: list[tuple[str, Any]]
-    items: dict[str, dict[str, Any]]
-    mhz: float | None
+    references: list[str]  #: What it would load.
+    text: str  #: Its text outside of scripts.
+    views: list[tuple[str, Any]]  #: Its figures and tables: what draws one, and its data.
+    items: dict[str, dict[str, Any]]  #: What its panel shows.
+    mhz: float | None  #: The clock frequency of its times.
 
     @classmethod
     def of(cls, path: Path) -> "ReadPage":

@@ -36,32 +36,16 @@ class Account:
 
 @dataclass
 class DigitsRun:
-    """Everything that the job has found out.
+    """Everything that the job has found out."""
 
-    Parameters
-    ----------
-    images : int
-        Images that were classified.
-    cold : Account
-        One batch, everything in DRAM at the start.
-    warm : Account
-        One batch with the weights in the unified buffer: the slowest of all that ran.
-    stream : Account, optional
-        :data:`STREAM_BATCHES` batches in one program.
-    outputs : ndarray of int8, [images, 16]
-        Outputs of the images in order.
-    differences : list of str
-        Runs in which a bit differs from the exact result.
-    cycles, seconds : int, float
-        Simulated cycles and the time that the device took for them.
-    """
-
-    images: int
-    cold: Account
-    warm: Account
-    stream: Account | None
-    outputs: np.ndarray
+    images: int  #: Images that were classified.
+    cold: Account  #: One batch, everything in DRAM at the start.
+    warm: Account  #: One batch with the weights in the unified buffer: the slowest of all that ran.
+    stream: Account | None  #: :data:`STREAM_BATCHES` batches in one program.
+    outputs: np.ndarray  #: Ndarray of int8, [images, 16]. Outputs of the images in order.
+    #: Runs in which a bit differs from the exact result.
     differences: list[str] = field(default_factory=list)
+    #: Simulated cycles and the time that the device took for them.
     cycles: int = 0
     seconds: float = 0.0
 

@@ -44,39 +44,17 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Flip:
-    """A flip and what came of it.
+    """A flip and what came of it."""
 
-    Parameters
-    ----------
-    component : str
-        One of :func:`components`.
-    variable : Variable
-        The register or memory.
-    bit : int
-        Which bit of it.
-    network : str
-        What ran.
-    cycle : int
-        Between this cycle after START and the next.
-    fate : Fate
-        What it did.
-    why : str
-        The fault, or what the host noticed.
-    strayed : bool
-        Something outside the windows that may be written was written.
-    lasting : bool
-        The next run was wrong, and only a full reset helped.
-    """
-
-    component: str
-    variable: Variable
-    bit: int
-    network: str
-    cycle: int
-    fate: Fate
-    why: str
-    strayed: bool
-    lasting: bool
+    component: str  #: One of :func:`components`.
+    variable: Variable  #: The register or memory.
+    bit: int  #: Which bit of it.
+    network: str  #: What ran.
+    cycle: int  #: Between this cycle after START and the next.
+    fate: Fate  #: What it did.
+    why: str  #: The fault, or what the host noticed.
+    strayed: bool  #: Something outside the windows that may be written was written.
+    lasting: bool  #: The next run was wrong, and only a full reset helped.
 
 
 def flip(seed: int) -> Flip:

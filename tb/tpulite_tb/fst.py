@@ -19,24 +19,12 @@ _PORTS = "$rootio"
 
 @dataclass
 class Variable:
-    """A signal of a waveform.
+    """A signal of a waveform."""
 
-    Parameters
-    ----------
-    path : tuple of str
-        Its scopes, from the outermost module on, and its name.
-    width : int
-        Bits.
-    port : bool
-        Whether it is one of the outermost module.
-    states : tuple of str
-        Names of its values; empty if they are numbers.
-    """
-
-    path: tuple[str, ...]
-    width: int
-    port: bool
-    states: tuple[str, ...] = ()
+    path: tuple[str, ...]  #: Its scopes, from the outermost module on, and its name.
+    width: int  #: Bits.
+    port: bool  #: Whether it is one of the outermost module.
+    states: tuple[str, ...] = ()  #: Names of its values; empty if they are numbers.
 
     @property
     def name(self) -> str:
@@ -46,20 +34,11 @@ class Variable:
 
 @dataclass(frozen=True)
 class Keep:
-    """What of a waveform is written.
+    """What of a waveform is written."""
 
-    Parameters
-    ----------
-    cycles : range
-        Which ones, counted from 0 by the rising edges of the outermost ``clk``.
-    ports : bool
-        Only the ports of the outermost module, not all signals.
-    states : mapping of pattern to tuple of str
-        Names of the values 0, 1, … of ports whose whole name fits.
-    """
-
-    cycles: range
-    ports: bool
+    cycles: range  #: Which ones, counted from 0 by the rising edges of the outermost ``clk``.
+    ports: bool  #: Only the ports of the outermost module, not all signals.
+    #: Names of the values 0, 1, … of ports whose whole name fits.
     states: Mapping[re.Pattern[str], tuple[str, ...]]
 
     def names(self, name: str) -> tuple[str, ...]:

@@ -19,22 +19,13 @@ _STALLS = {"stall": 0.3, "jitter": 7, "seed": 1}
 
 @dataclass(frozen=True)
 class Comparison:
-    """A workload that has run on cells and on the RTL.
+    """A workload that has run on cells and on the RTL."""
 
-    Parameters
-    ----------
-    exact : bool
-        Whether every bit of the result is right.
-    counters, expected : mapping of str to int
-        Counters of the chip, and those of the RTL.
-    speed : float
-        Cycles of the cells in a second.
-    """
-
-    exact: bool
+    exact: bool  #: Whether every bit of the result is right.
+    #: Counters of the chip, and those of the RTL.
     counters: Mapping[str, int]
     expected: Mapping[str, int]
-    speed: float
+    speed: float  #: Cycles of the cells in a second.
 
     @property
     def equal(self) -> bool:

@@ -25,33 +25,15 @@ _TOLD = 10
 
 @dataclass(frozen=True, eq=False)
 class ModelRun:
-    """Images through a network under a simulator.
+    """Images through a network under a simulator."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the network.
-    model : Model
-        The network.
-    images : ndarray, [n, ...]
-        Inputs.
-    results : ModelResults
-        What the chip gave.
-    differences : int
-        Elements of the outputs that differ from the golden model.
-    seconds : float
-        Time of the simulation.
-    labels : ndarray, [n], optional
-        Classes of the images.
-    """
-
-    name: str
-    model: Model
-    images: np.ndarray
-    results: ModelResults
-    differences: int
-    seconds: float
-    labels: np.ndarray | None = None
+    name: str  #: Name of the network.
+    model: Model  #: The network.
+    images: np.ndarray  #: Ndarray, [n, ...]. Inputs.
+    results: ModelResults  #: What the chip gave.
+    differences: int  #: Elements of the outputs that differ from the golden model.
+    seconds: float  #: Time of the simulation.
+    labels: np.ndarray | None = None  #: Ndarray, [n]. Classes of the images.
 
     @property
     def classes(self) -> np.ndarray:

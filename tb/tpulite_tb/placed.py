@@ -33,21 +33,11 @@ _WATCHDOG = 2_000
 
 @dataclass(frozen=True, eq=False)
 class PlacedNetwork:
-    """A network that has run once on the golden machine.
+    """A network that has run once on the golden machine."""
 
-    Parameters
-    ----------
-    job : Job
-        Its program and windows.
-    before : ndarray of uint8, [DRAM_BYTES]
-        DRAM before a run.
-    after : ndarray of uint8, [DRAM_BYTES]
-        And after it.
-    """
-
-    job: Job
-    before: np.ndarray
-    after: np.ndarray
+    job: Job  #: Its program and windows.
+    before: np.ndarray  #: Ndarray of uint8, [DRAM_BYTES]. DRAM before a run.
+    after: np.ndarray  #: Ndarray of uint8, [DRAM_BYTES]. And after it.
 
     def place(self, device: Device) -> None:
         """Write DRAM as it is before a run."""

@@ -17,24 +17,12 @@ _STALLS = (0.0, 0.3)
 
 @dataclass(frozen=True)
 class CutOff:
-    """A run that was cut off.
+    """A run that was cut off."""
 
-    Parameters
-    ----------
-    network : str
-        What ran.
-    cycle : int
-        How many cycles after START.
-    how : str
-        By ``reset``, which the memory gets, too, or by ``stop``.
-    finished : bool
-        The run was over by then.
-    """
-
-    network: str
-    cycle: int
-    how: str
-    finished: bool
+    network: str  #: What ran.
+    cycle: int  #: How many cycles after START.
+    how: str  #: By ``reset``, which the memory gets, too, or by ``stop``.
+    finished: bool  #: The run was over by then.
 
 
 def cut_off(seed: int) -> CutOff:

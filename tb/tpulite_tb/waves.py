@@ -23,21 +23,11 @@ _STATES = {re.compile(r"trace_\w+_state"): tuple(state.name for state in EngineS
 
 @dataclass(frozen=True)
 class Waves:
-    """What of a simulation is kept to be looked at.
+    """What of a simulation is kept to be looked at."""
 
-    Parameters
-    ----------
-    on : bool
-        Whether anything is.
-    everything : bool
-        All signals, not only the ports of the outermost module.
-    cycles : range
-        Of which cycles.
-    """
-
-    on: bool = False
-    everything: bool = False
-    cycles: range = range(_END)
+    on: bool = False  #: Whether anything is.
+    everything: bool = False  #: All signals, not only the ports of the outermost module.
+    cycles: range = range(_END)  #: Of which cycles.
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> "Waves":

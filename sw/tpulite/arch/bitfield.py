@@ -12,36 +12,16 @@ __all__ = ["Field", "Layout"]
 
 @dataclass(frozen=True)
 class Field:
-    """One named bit field.
+    """One named bit field."""
 
-    Parameters
-    ----------
-    name : str
-        Name, unique in its layout.
-    width : int
-        Width in bits.
-    doc : str
-        What it means, with its unit.
-    signed : bool
-        Whether it is two's complement.
-    minimum : int, optional
-        Smallest legal value; by default whatever fits.
-    multiple : int
-        Every legal value is a multiple of this power of two.
-    enum : type of IntEnum, optional
-        The legal values, by name.
-    behind : int
-        So many of its bits, the highest, lie behind all fields: it has grown.
-    """
-
-    name: str
-    width: int
-    doc: str
-    signed: bool = False
-    minimum: int | None = None
-    multiple: int = 1
-    enum: type[IntEnum] | None = None
-    behind: int = 0
+    name: str  #: Name, unique in its layout.
+    width: int  #: Width in bits.
+    doc: str  #: What it means, with its unit.
+    signed: bool = False  #: Whether it is two's complement.
+    minimum: int | None = None  #: Smallest legal value; by default whatever fits.
+    multiple: int = 1  #: Every legal value is a multiple of this power of two.
+    enum: type[IntEnum] | None = None  #: The legal values, by name.
+    behind: int = 0  #: So many of its bits, the highest, lie behind all fields: it has grown.
 
     @property
     def range(self) -> range:

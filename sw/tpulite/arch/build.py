@@ -14,32 +14,24 @@ _LOGIC_COLUMNS = {"mostly_dsp": 8, "half_dsp": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What the Verilog of a machine is made of; the RTL gets it as Amaranth's ``platform``.
+    """What the Verilog of a machine is made of; the RTL gets it as Amaranth's ``platform``."""
 
-    Parameters
-    ----------
-    multipliers : str
-        How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
-        which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
-        ``mostly_dsp`` does every eighth column in logic, ``half_dsp`` every other one.
-    memories : str
-        What large memories are: ``generic`` leaves the choice to synthesis, ``block`` asks an
-        FPGA's for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which the maker of the
-        chip provides.
-    clock_gates : bool
-        Whether the clock of each engine stops while it has nothing to do, by a module
-        ``tpulite_clock_gate``, which the maker of the chip provides.
-    target : str
-        What synthesis maps to: ``ecp5`` uses its carry cells ``CCU2C`` where products are logic,
-        ``gw5a`` its multipliers ``MULT12X12`` where they are not, as Yosys infers none,
-        ``xilinx`` a ``DSP48E1`` of a 7-series part for each element that is not logic, with weights
-        and sum in its registers, ``gates`` has no multipliers, so that the requantizer and the
-        divider are logic, too.
-    """
-
+    #: How the array and elementwise operations multiply: ``dsp`` leaves the choice to synthesis,
+    #: which takes DSP blocks, ``logic`` builds adders (fewest gates without such blocks),
+    #: ``mostly_dsp`` does every eighth column in logic, ``half_dsp`` every other one.
     multipliers: str = "dsp"
+    #: What large memories are: ``generic`` leaves the choice to synthesis, ``block`` asks an FPGA's
+    #: for block RAM, ``macro`` instantiates modules ``tpulite_ram``, which the maker of the chip
+    #: provides.
     memories: str = "generic"
+    #: Whether the clock of each engine stops while it has nothing to do, by a module
+    #: ``tpulite_clock_gate``, which the maker of the chip provides.
     clock_gates: bool = False
+    #: What synthesis maps to: ``ecp5`` uses its carry cells ``CCU2C`` where products are logic,
+    #: ``gw5a`` its multipliers ``MULT12X12`` where they are not, as Yosys infers none, ``xilinx`` a
+    #: ``DSP48E1`` of a 7-series part for each element that is not logic, with weights and sum in
+    #: its registers, ``gates`` has no multipliers, so that the requantizer and the divider are
+    #: logic, too.
     target: str = "generic"
 
     def __post_init__(self) -> None:

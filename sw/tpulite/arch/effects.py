@@ -58,28 +58,18 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Effects:
-    """All that a command touches.
+    """All that a command touches."""
 
-    Parameters
-    ----------
-    early : tuple of int
-        Rows of weights, records and parameters.
-    reads, writes : tuple of int
-        Other rows read, and rows written, each in order.
-    reads_before : tuple of int
-        How many of ``reads`` have surely happened when each of ``writes`` does.
-    lines : tuple of range
-        Bytes of the DRAM window, line by line, which LOAD reads and STORE writes.
-    accumulators : range
-        Accumulator rows of a CONV, which it reads if it has ``accumulate``, and leaves defined
-        only if it keeps its sums.
-    """
-
-    early: tuple[int, ...]
+    early: tuple[int, ...]  #: Rows of weights, records and parameters.
+    #: Other rows read, and rows written, each in order.
     reads: tuple[int, ...]
     writes: tuple[int, ...]
+    #: How many of ``reads`` have surely happened when each of ``writes`` does.
     reads_before: tuple[int, ...]
+    #: Bytes of the DRAM window, line by line, which LOAD reads and STORE writes.
     lines: tuple[range, ...]
+    #: Accumulator rows of a CONV, which it reads if it has ``accumulate``, and leaves defined only
+    #: if it keeps its sums.
     accumulators: range
 
 

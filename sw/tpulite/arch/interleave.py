@@ -49,21 +49,12 @@ _PAIR_ROWS = (0, 2, 1)
 
 
 class Interleave(NamedTuple):
-    """How a depthwise stream interleaves positions.
+    """How a depthwise stream interleaves positions."""
 
-    Parameters
-    ----------
-    vectors : int
-        Slots of an outer position: its inner positions, or pairs of them.
-    pairs : bool
-        Whether they come in pairs.
-    delay : int
-        Cycles by which the second line of the kernel sees the stream late, and the first one twice
-        as many; 0 if it does not go through delay lines.
-    """
-
-    vectors: int
-    pairs: bool
+    vectors: int  #: Slots of an outer position: its inner positions, or pairs of them.
+    pairs: bool  #: Whether they come in pairs.
+    #: Cycles by which the second line of the kernel sees the stream late, and the first one twice
+    #: as many; 0 if it does not go through delay lines.
     delay: int
 
     def row(self, outer: int, inner: int) -> int:

@@ -37,20 +37,11 @@ class Window(IntEnum):
 
 @dataclass(frozen=True)
 class WindowBinding:
-    """Where a window lies in DRAM and who may use it.
+    """Where a window lies in DRAM and who may use it."""
 
-    Parameters
-    ----------
-    base : int
-        Address of its first byte, a multiple of 16.
-    size : int
-        Its bytes, a multiple of 16 below 2**32; 0 closes the window.
-    read, write : bool
-        Whether LOAD may read it and STORE may write it.
-    """
-
-    base: int = 0
-    size: int = 0
+    base: int = 0  #: Address of its first byte, a multiple of 16.
+    size: int = 0  #: Its bytes, a multiple of 16 below 2**32; 0 closes the window.
+    #: Whether LOAD may read it and STORE may write it.
     read: bool = False
     write: bool = False
 
@@ -139,17 +130,13 @@ class MemoryPair(MemoryTiming):
     must be: beats that are ready early wait, and then come one a cycle. Constants are only read: a
     write to their memory is answered with an error.
 
-    Parameters
-    ----------
-    of_constants : MemoryTiming
-        The memory of constants and commands; ``write_response`` and ``shared`` do not matter.
-
     Raises
     ------
     ValueError
         If a number of cycles is negative, or the memory of constants is a pair itself.
     """
 
+    #: The memory of constants and commands; ``write_response`` and ``shared`` do not matter.
     of_constants: MemoryTiming = REFERENCE_MEMORY
 
     def __post_init__(self) -> None:

@@ -11,29 +11,17 @@ __all__ = ["Stream", "column_start", "conv_stream"]
 
 
 class Stream(NamedTuple):
-    """How a CONV streams vectors; a slot is a cycle of the array.
+    """How a CONV streams vectors; a slot is a cycle of the array."""
 
-    Parameters
-    ----------
-    tiles : int
-        Weight tiles, each of which sees all vectors.
-    fill : int
-        Slots of the first k-tile before its first sum: dense mode fills its window, and a
-        transposed weight tile enters.
-    slots : int
-        Slots of a k-tile: output vectors, in dense mode one more for each row, in depthwise mode
-        one for each input vector, or each pair of them; N more if its weights are transposed.
-    sums : int
-        Slots from the first sum of a k-tile to its last one.
-    lag : int
-        Slots by which sums are later than their vectors: delay lines.
-    """
-
-    tiles: int
+    tiles: int  #: Weight tiles, each of which sees all vectors.
+    #: Slots of the first k-tile before its first sum: dense mode fills its window, and a transposed
+    #: weight tile enters.
     fill: int
+    #: Slots of a k-tile: output vectors, in dense mode one more for each row, in depthwise mode one
+    #: for each input vector, or each pair of them; N more if its weights are transposed.
     slots: int
-    sums: int
-    lag: int = 0
+    sums: int  #: Slots from the first sum of a k-tile to its last one.
+    lag: int = 0  #: Slots by which sums are later than their vectors: delay lines.
 
 
 def column_start(fields: Mapping[str, int], column: Any) -> Any:

@@ -40,37 +40,18 @@ ABLATED = (
 
 @dataclass(frozen=True)
 class Ablation:
-    """A workload with one mechanism off.
+    """A workload with one mechanism off."""
 
-    Parameters
-    ----------
-    workload : str
-        Its name.
-    off : str, optional
-        The mechanism of :data:`MECHANISMS` that is off; None if all are on.
-    same : bool
-        Whether the program is that with everything on: the mechanism has no part in it.
-    cycles : int, optional
-        Cycles; None where the device has no clock.
-    dram_read_bytes, dram_written_bytes : int, optional
-        Bytes that moved between the chip and DRAM, commands included.
-    commands : int
-        Commands of the programs.
-    bit_exact : bool
-        Whether the result is the exact one, bit for bit.
-    device : str
-        Where it ran.
-    """
-
-    workload: str
-    off: str | None
-    same: bool
-    cycles: int | None
+    workload: str  #: Its name.
+    off: str | None  #: The mechanism of :data:`MECHANISMS` that is off; None if all are on.
+    same: bool  #: Whether the program is that with everything on: the mechanism has no part in it.
+    cycles: int | None  #: Cycles; None where the device has no clock.
+    #: Bytes that moved between the chip and DRAM, commands included.
     dram_read_bytes: int | None
     dram_written_bytes: int | None
-    commands: int
-    bit_exact: bool
-    device: str
+    commands: int  #: Commands of the programs.
+    bit_exact: bool  #: Whether the result is the exact one, bit for bit.
+    device: str  #: Where it ran.
 
 
 def run_ablation(

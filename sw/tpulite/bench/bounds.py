@@ -20,21 +20,12 @@ START = 150
 
 @dataclass(frozen=True)
 class Bound:
-    """Cycles that parts of a machine are busy at least.
+    """Cycles that parts of a machine are busy at least."""
 
-    Parameters
-    ----------
-    multipliers : int
-        Products, N² in each cycle; of a depthwise convolution up to N for each of N channels.
-    vectors : int
-        N elements of operands in each cycle, for what the multipliers cannot do.
-    dram : int
-        Bytes read, or written if these are more; operands and results once each.
-    """
-
+    #: Products, N² in each cycle; of a depthwise convolution up to N for each of N channels.
     multipliers: int
-    vectors: int
-    dram: int
+    vectors: int  #: N elements of operands in each cycle, for what the multipliers cannot do.
+    dram: int  #: Bytes read, or written if these are more; operands and results once each.
 
     @property
     def cycles(self) -> int:

@@ -26,25 +26,15 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Compilation:
-    """A network that was compiled, nothing taken from a cache.
+    """A network that was compiled, nothing taken from a cache."""
 
-    Parameters
-    ----------
-    workload : str
-        Its name.
-    layers, commands : int
-        Size of the network and of its programs.
-    seconds : float
-        From integer layers to checked programs.
-    peak_bytes : int, optional
-        Most memory of a process that does nothing else, Python and its libraries included; None
-        where the system does not tell.
-    """
-
-    workload: str
+    workload: str  #: Its name.
+    #: Size of the network and of its programs.
     layers: int
     commands: int
-    seconds: float
+    seconds: float  #: From integer layers to checked programs.
+    #: Most memory of a process that does nothing else, Python and its libraries included; None
+    #: where the system does not tell.
     peak_bytes: int | None
 
 

@@ -15,21 +15,11 @@ __all__ = ["FileCycles", "measure_file"]
 
 @dataclass(frozen=True)
 class FileCycles:
-    """A TFLite file on a machine.
+    """A TFLite file on a machine."""
 
-    Parameters
-    ----------
-    graph : Graph
-        The network as it is in the file.
-    cycles : int
-        Of its programs, by the cycle model.
-    host : str
-        Operators that run on the CPU; then cycles are those of the rest.
-    """
-
-    graph: Graph
-    cycles: int
-    host: str
+    graph: Graph  #: The network as it is in the file.
+    cycles: int  #: Of its programs, by the cycle model.
+    host: str  #: Operators that run on the CPU; then cycles are those of the rest.
 
 
 def measure_file(data: bytes, config: Config) -> FileCycles:

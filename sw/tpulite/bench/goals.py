@@ -58,31 +58,16 @@ _ARRAY_SIZE = 16
 
 @dataclass(frozen=True)
 class Standing:
-    """A workload beside its target and the best other machine.
+    """A workload beside its target and the best other machine."""
 
-    Parameters
-    ----------
-    cycles : float
-        Cycles, of a batch if there are several.
-    limit : int
-        Cycles that the multipliers need, of a batch if there are several.
-    goal : int
-        Cycles that it may take.
-    peer : str
-        The machine that takes the fewest cycles of those with as many multipliers; empty if no
-        figure of any is known.
-    peer_conditions : str
-        Under which conditions.
-    peer_cycles : int, optional
-        Its cycles.
-    """
-
-    cycles: float
-    limit: int
-    goal: int
+    cycles: float  #: Cycles, of a batch if there are several.
+    limit: int  #: Cycles that the multipliers need, of a batch if there are several.
+    goal: int  #: Cycles that it may take.
+    #: The machine that takes the fewest cycles of those with as many multipliers; empty if no
+    #: figure of any is known.
     peer: str = ""
-    peer_conditions: str = ""
-    peer_cycles: int | None = None
+    peer_conditions: str = ""  #: Under which conditions.
+    peer_cycles: int | None = None  #: Its cycles.
 
     @property
     def met(self) -> bool:

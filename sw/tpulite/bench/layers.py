@@ -26,26 +26,13 @@ _DEFAULTS = Options()
 
 @dataclass(frozen=True, eq=False)
 class LayersWorkload:
-    """Integer layers and an input, from DRAM to DRAM.
+    """Integer layers and an input, from DRAM to DRAM."""
 
-    Parameters
-    ----------
-    layers : LayerGraph
-        The layers.
-    inputs : dict of str to ndarray of int8, [H, W, C]
-        Their inputs.
-    config : Config
-        The machine.
-    vectors : int, optional
-        Output vectors, if cycles of a vector are of interest.
-    resident : bool
-        Whether constants stay on chip; the run that finds them there is measured.
-    """
-
-    layers: LayerGraph
-    inputs: dict[str, np.ndarray]
-    config: Config
-    vectors: int | None = None
+    layers: LayerGraph  #: The layers.
+    inputs: dict[str, np.ndarray]  #: Dict of str to ndarray of int8, [H, W, C]. Their inputs.
+    config: Config  #: The machine.
+    vectors: int | None = None  #: Output vectors, if cycles of a vector are of interest.
+    #: Whether constants stay on chip; the run that finds them there is measured.
     resident: bool = False
 
     @property

@@ -50,18 +50,11 @@ _DEFAULTS = Options()
 
 @dataclass(frozen=True, eq=False)
 class ModelWorkload:
-    """A network of a file on random inputs; of several runs the last one is measured.
+    """A network of a file on random inputs; of several runs the last one is measured."""
 
-    Parameters
-    ----------
-    model : Model
-        The network, and its options: how many inputs a run takes, and what stays on chip.
-    inputs : dict of str to ndarray
-        Its inputs.
-    """
-
+    #: The network, and its options: how many inputs a run takes, and what stays on chip.
     model: Model
-    inputs: dict[str, np.ndarray]
+    inputs: dict[str, np.ndarray]  #: Its inputs.
 
     @property
     def parts(self) -> tuple[LayerGraph, ...]:

@@ -33,29 +33,19 @@ class OperatorCase(Protocol):
 
 @dataclass(frozen=True)
 class OperatorRecord:
-    """A case on a machine.
+    """A case on a machine."""
 
-    Parameters
-    ----------
-    machine, operator, mode, shape : str
-        What tells records apart.
-    cycles : int
-        Of its programs, by the cycle model.
-    multipliers, vectors, dram : int
-        See :class:`tpulite.bench.bounds.Bound`.
-    host : str
-        Operators that run on the CPU; then cycles are those of the rest.
-    """
-
+    #: What tells records apart.
     machine: str
     operator: str
     mode: str
     shape: str
-    cycles: int
+    cycles: int  #: Of its programs, by the cycle model.
+    #: See :class:`tpulite.bench.bounds.Bound`.
     multipliers: int
     vectors: int
     dram: int
-    host: str = ""
+    host: str = ""  #: Operators that run on the CPU; then cycles are those of the rest.
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -20,30 +20,14 @@ _CATALOG = "tpulite_testing.published.catalog"
 
 @dataclass(frozen=True)
 class NetworkRecord:
-    """A published network on a machine.
+    """A published network on a machine."""
 
-    Parameters
-    ----------
-    network : str
-        Its name in the catalog.
-    macs : int
-        Multiply-accumulates of the file.
-    cycles : int
-        Of its programs, by the cycle model.
-    layers : int
-        Cycles if its layers ran one after the other, each at its bound.
-    bound : int
-        Cycles if all of them overlapped.
-    host : str
-        Operators that run on the CPU; then cycles are those of the rest.
-    """
-
-    network: str
-    macs: int
-    cycles: int
-    layers: int
-    bound: int
-    host: str = ""
+    network: str  #: Its name in the catalog.
+    macs: int  #: Multiply-accumulates of the file.
+    cycles: int  #: Of its programs, by the cycle model.
+    layers: int  #: Cycles if its layers ran one after the other, each at its bound.
+    bound: int  #: Cycles if all of them overlapped.
+    host: str = ""  #: Operators that run on the CPU; then cycles are those of the rest.
 
     @property
     def ratio(self) -> float:

@@ -15,30 +15,14 @@ __all__ = ["MakeWorkload", "Outcome", "Run", "Workload"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """A workload that has run.
+    """A workload that has run."""
 
-    Parameters
-    ----------
-    programs : tuple of Program
-        What ran, for its multiplications and its traffic.
-    cycles : int, optional
-        Cycles of all of it; None where the device has no clock.
-    counters : mapping of str to int
-        Counters of the chip, summed over the programs.
-    exact : bool
-        Whether the result is the exact one, bit for bit.
-    batches : int
-        Batches of 16 in it.
-    vectors : int, optional
-        Output vectors, if cycles of a vector are of interest.
-    """
-
-    programs: tuple[Program, ...]
-    cycles: int | None
-    counters: Mapping[str, int]
-    exact: bool
-    batches: int = 1
-    vectors: int | None = None
+    programs: tuple[Program, ...]  #: What ran, for its multiplications and its traffic.
+    cycles: int | None  #: Cycles of all of it; None where the device has no clock.
+    counters: Mapping[str, int]  #: Counters of the chip, summed over the programs.
+    exact: bool  #: Whether the result is the exact one, bit for bit.
+    batches: int = 1  #: Batches of 16 in it.
+    vectors: int | None = None  #: Output vectors, if cycles of a vector are of interest.
 
 
 class Workload(Protocol):

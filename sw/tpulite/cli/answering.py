@@ -32,25 +32,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Images:
-    """What was chosen of :func:`image_options`.
+    """What was chosen of :func:`image_options`."""
 
-    Parameters
-    ----------
-    path : Path, optional
-        The data set.
-    labels, names : Path, optional
-        Files of the images' classes, and of the names of all classes.
-    pixels : (float, float), optional
-        What black and white are to the network.
-    limit : int, optional
-        Most images.
-    """
-
-    path: Path | None
+    path: Path | None  #: The data set.
+    #: Files of the images' classes, and of the names of all classes.
     labels: Path | None
     names: Path | None
-    pixels: tuple[float, float] | None
-    limit: int | None
+    pixels: tuple[float, float] | None  #: What black and white are to the network.
+    limit: int | None  #: Most images.
 
     def read(self, model: Model) -> tuple[DataSet, tuple[str, ...]]:
         """Read the data set as inputs of a network, and the names of the classes if there are some.
@@ -115,30 +104,14 @@ def image_options(*, required: bool) -> Callable[[Command], Command]:
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """How a compiled network answers images.
+    """How a compiled network answers images."""
 
-    Parameters
-    ----------
-    model : Model
-        The network.
-    device : str
-        Where it runs.
-    work : Workers
-        The processes.
-    fresh : bool
-        Whether to ask again what is known already.
-    oracle : str, optional
-        A library that answers, too, from the network's ``graph``.
-    graph : Graph, optional
-        The network as it was read.
-    """
-
-    model: Model
-    device: str
-    work: Workers
-    fresh: bool
-    oracle: str | None = None
-    graph: Graph | None = None
+    model: Model  #: The network.
+    device: str  #: Where it runs.
+    work: Workers  #: The processes.
+    fresh: bool  #: Whether to ask again what is known already.
+    oracle: str | None = None  #: A library that answers, too, from the network's ``graph``.
+    graph: Graph | None = None  #: The network as it was read.
 
     def answers(self, data: DataSet, count: int) -> Answers:
         """Answer the first images of a data set."""

@@ -28,18 +28,10 @@ cores_option = option(
 
 @dataclass(frozen=True)
 class Split:
-    """A shape's programs, not yet written.
+    """A shape's programs, not yet written."""
 
-    Parameters
-    ----------
-    report : CoresReport
-        The programs, and what they are called.
-    note : str, optional
-        Why there are fewer of them than cores.
-    """
-
-    report: CoresReport
-    note: str | None
+    report: CoresReport  #: The programs, and what they are called.
+    note: str | None  #: Why there are fewer of them than cores.
 
     def save(self, console: Console) -> dict[str, Any]:
         """Write a program for each core, print which part it computes, and return that for JSON."""

@@ -32,24 +32,15 @@ _BATCHES = 1, 16
 class Explaining:
     """What was chosen of ``--explain``, ``--layer`` and ``--svg``.
 
-    Parameters
-    ----------
-    on : bool
-        Whether to explain instead of writing programs.
-    layer : str, optional
-        The layer; by default the most costly one.
-    svg : Path, optional
-        Where the picture goes.
-
     Raises
     ------
     UsageError
         If there is nothing to explain.
     """
 
-    on: bool
-    layer: str | None
-    svg: Path | None
+    on: bool  #: Whether to explain instead of writing programs.
+    layer: str | None  #: The layer; by default the most costly one.
+    svg: Path | None  #: Where the picture goes.
 
     def __post_init__(self) -> None:
         for option, value in (("--layer", self.layer), ("--svg", self.svg)):

@@ -12,20 +12,13 @@ _EXTENTS = ("batch", "height", "width", "channels")
 
 @dataclass(frozen=True)
 class AskedShape:
-    """A shape to which a network is to be bound.
+    """A shape to which a network is to be bound."""
 
-    Parameters
-    ----------
-    batch, height, width : int
-        Extents of the first input.
-    channels : int, optional
-        Its channels; None if they are those of the file.
-    """
-
+    #: Extents of the first input.
     batch: int
     height: int
     width: int
-    channels: int | None = None
+    channels: int | None = None  #: Its channels; None if they are those of the file.
 
     def __str__(self) -> str:
         extents = (self.batch, self.height, self.width, self.channels)

@@ -17,27 +17,13 @@ __all__ = ["Conditions"]
 
 @dataclass(frozen=True)
 class Conditions:
-    """What must be the same for figures to be comparable.
+    """What must be the same for figures to be comparable."""
 
-    Parameters
-    ----------
-    network : Path
-        The network's file.
-    model : Model
-        The network, planned.
-    reading : Reading
-        How it was read.
-    images : Images
-        What its accuracy is measured on.
-    device : str
-        Whose cycles count.
-    """
-
-    network: Path
-    model: Model
-    reading: Reading
-    images: Images
-    device: str
+    network: Path  #: The network's file.
+    model: Model  #: The network, planned.
+    reading: Reading  #: How it was read.
+    images: Images  #: What its accuracy is measured on.
+    device: str  #: Whose cycles count.
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values; choices that are the default are left out."""

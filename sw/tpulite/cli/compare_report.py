@@ -25,28 +25,15 @@ _ROWS = 40
 
 @dataclass(frozen=True, eq=False)
 class CompareReport:
-    """What came of a comparison, and of what.
+    """What came of a comparison, and of what."""
 
-    Parameters
-    ----------
-    model : Model
-        The network.
-    compared : Comparison
-        What came of it.
-    device, oracle : str
-        What was compared.
-    tolerance : float
-        Up to where a difference is none.
-    inputs : Inputs
-        The inputs.
-    """
-
-    model: Model
-    compared: Comparison
+    model: Model  #: The network.
+    compared: Comparison  #: What came of it.
+    #: What was compared.
     device: str
     oracle: str
-    tolerance: float
-    inputs: Inputs
+    tolerance: float  #: Up to where a difference is none.
+    inputs: Inputs  #: The inputs.
 
     def save(self, path: Path | None) -> None:
         """Write everything as JSON, if a path is given."""

@@ -31,30 +31,14 @@ _MANY = 100
 
 @dataclass(frozen=True, eq=False)
 class EvaluateReport:
-    """What came of an evaluation.
+    """What came of an evaluation."""
 
-    Parameters
-    ----------
-    model : Model
-        The network.
-    device : str
-        Where it ran.
-    oracle : str, optional
-        The library that it was compared with.
-    data : DataSet
-        The images.
-    answers : Answers
-        What it answered to the first of them.
-    names : sequence of str
-        Names of the classes, if they are known.
-    """
-
-    model: Model
-    device: str
-    oracle: str | None
-    data: DataSet
-    answers: Answers
-    names: Sequence[str] = ()
+    model: Model  #: The network.
+    device: str  #: Where it ran.
+    oracle: str | None  #: The library that it was compared with.
+    data: DataSet  #: The images.
+    answers: Answers  #: What it answered to the first of them.
+    names: Sequence[str] = ()  #: Names of the classes, if they are known.
 
     @cached_property
     def score(self) -> Score | None:

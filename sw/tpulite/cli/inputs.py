@@ -77,27 +77,14 @@ pixels_option = option(
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs of a network.
+    """Inputs of a network."""
 
-    Parameters
-    ----------
-    values : dict of str to ndarray
-        By name, [count, *shape].
-    names : tuple of str
-        What each is called: its file, with a number if that holds several.
-    remarks : tuple of str
-        What was done to them, in words.
-    states : dict of str to ndarray
-        States that the first of them finds, by name; the others as the network has them.
-    labels : ndarray, optional
-        The class of each, if their file is a data set.
-    """
-
-    values: dict[str, np.ndarray]
-    names: tuple[str, ...]
-    remarks: tuple[str, ...] = ()
+    values: dict[str, np.ndarray]  #: By name, [count, *shape].
+    names: tuple[str, ...]  #: What each is called: its file, with a number if that holds several.
+    remarks: tuple[str, ...] = ()  #: What was done to them, in words.
+    #: States that the first of them finds, by name; the others as the network has them.
     states: dict[str, np.ndarray] = field(default_factory=dict)
-    labels: np.ndarray | None = None
+    labels: np.ndarray | None = None  #: The class of each, if their file is a data set.
 
     def each(self, limit: int | None = None) -> list[dict[str, np.ndarray]]:
         """Return the first inputs, each by names."""
@@ -114,23 +101,12 @@ class Inputs:
 
 @dataclass(frozen=True)
 class InputReader:
-    """How files become inputs of a network.
+    """How files become inputs of a network."""
 
-    Parameters
-    ----------
-    graph : Graph
-        The network.
-    exact : Exactness
-        Whose rounding quantizes.
-    pixels : (float, float), optional
-        What black and white are to the network.
-    states : bool
-        Whether a file may give states, too, by their names: for all that are read, not for each.
-    """
-
-    graph: Graph
-    exact: Exactness
-    pixels: tuple[float, float] | None = None
+    graph: Graph  #: The network.
+    exact: Exactness  #: Whose rounding quantizes.
+    pixels: tuple[float, float] | None = None  #: What black and white are to the network.
+    #: Whether a file may give states, too, by their names: for all that are read, not for each.
     states: bool = False
 
     def read(self, path: Path, limit: int | None = None) -> Inputs:

@@ -28,49 +28,24 @@ Values = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Images, and perhaps their classes.
+    """Images, and perhaps their classes."""
 
-    Parameters
-    ----------
-    names : sequence of str
-        What each image is called.
-    labels : ndarray of int, optional
-        The class of each.
-    read : callable
-        Returns images from one number up to another, as inputs of the network by name.
-    remark : str
-        What is done to them, in words.
-    """
-
-    names: Sequence[str]
-    labels: np.ndarray | None
+    names: Sequence[str]  #: What each image is called.
+    labels: np.ndarray | None  #: The class of each.
+    #: Returns images from one number up to another, as inputs of the network by name.
     read: Callable[[int, int], Values]
-    remark: str = ""
+    remark: str = ""  #: What is done to them, in words.
 
 
 @dataclass(frozen=True)
 class SetReader:
-    """How files become labelled inputs of a network.
+    """How files become labelled inputs of a network."""
 
-    Parameters
-    ----------
-    graph : Graph
-        The network, with one input.
-    exact : Exactness
-        Whose rounding quantizes.
-    classes : int
-        How many classes there are; 0 if the network has several outputs.
-    names : sequence of str
-        Names of the classes, if they are known.
-    pixels : (float, float), optional
-        What black and white are to the network.
-    """
-
-    graph: Graph
-    exact: Exactness
-    classes: int
-    names: Sequence[str] = ()
-    pixels: tuple[float, float] | None = None
+    graph: Graph  #: The network, with one input.
+    exact: Exactness  #: Whose rounding quantizes.
+    classes: int  #: How many classes there are; 0 if the network has several outputs.
+    names: Sequence[str] = ()  #: Names of the classes, if they are known.
+    pixels: tuple[float, float] | None = None  #: What black and white are to the network.
 
     def read(self, path: Path, labels: Path | None = None) -> DataSet:
         """Read a data set: a folder of pictures, or an archive of arrays.

@@ -76,21 +76,11 @@ _SHARED = ("network", "output", "json_path", "inputs", "outputs", "shapes", "dim
 
 @dataclass(frozen=True)
 class LayoutChoices:
-    """What was chosen of :func:`layout_options`, with a layout.
+    """What was chosen of :func:`layout_options`, with a layout."""
 
-    Parameters
-    ----------
-    geometry : Geometry
-        The machine.
-    optimize_3ic : int, optional
-        The document's ``3ic_optimize``; None is the vendor's choice.
-    weights : str, optional
-        Type of the weights of float layers.
-    """
-
-    geometry: Geometry
-    optimize_3ic: int | None
-    weights: str | None
+    geometry: Geometry  #: The machine.
+    optimize_3ic: int | None  #: The document's ``3ic_optimize``; None is the vendor's choice.
+    weights: str | None  #: Type of the weights of float layers.
 
     def export(self, network: Path, reading: Reading, output: Path, json_path: Path | None) -> None:
         """Lay out a network, write the folder, and print the table.

@@ -127,18 +127,10 @@ _OF_GROUPS = ("grouping", "halo_guard", "moves", "moves_seed")
 
 @dataclass(frozen=True)
 class Choices:
-    """What was chosen of :func:`compiler_options`.
+    """What was chosen of :func:`compiler_options`."""
 
-    Parameters
-    ----------
-    values : mapping of str to object
-        All parameters by name.
-    given : tuple of str
-        Those that were given on the command line.
-    """
-
-    values: Mapping[str, Any]
-    given: tuple[str, ...]
+    values: Mapping[str, Any]  #: All parameters by name.
+    given: tuple[str, ...]  #: Those that were given on the command line.
 
     @property
     def batch(self) -> int | None:

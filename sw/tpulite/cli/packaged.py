@@ -9,22 +9,13 @@ __all__ = ["PackagedModel"]
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A model that a package brings.
+    """A model that a package brings."""
 
-    Parameters
-    ----------
-    name : str
-        What users type for it.
-    module, file : str
-        The module, and the file or folder in it.
-    package : str
-        The package.
-    """
-
-    name: str
+    name: str  #: What users type for it.
+    #: The module, and the file or folder in it.
     module: str
     file: str
-    package: str
+    package: str  #: The package.
 
     def find(self, given: Path) -> Path:
         """Return a path as it is, or where the model lies if the path is its name.

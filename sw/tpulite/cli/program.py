@@ -35,30 +35,14 @@ __all__ = ["RunChoices", "refuse_networks_options", "run_program"]
 
 @dataclass(frozen=True)
 class RunChoices:
-    """How a program is to run.
+    """How a program is to run."""
 
-    Parameters
-    ----------
-    source : Path, optional
-        Its inputs; else some are drawn.
-    limit : int, optional
-        Most runs.
-    seed : int
-        Of inputs that are drawn.
-    device : str
-        Where it runs.
-    mhz : float, optional
-        A clock to reckon with.
-    beside : callable
-        Gives a program the memory that it is to run beside.
-    """
-
-    source: Path | None
-    limit: int | None
-    seed: int
-    device: str
-    mhz: float | None
-    beside: Callable[[Program], Program]
+    source: Path | None  #: Its inputs; else some are drawn.
+    limit: int | None  #: Most runs.
+    seed: int  #: Of inputs that are drawn.
+    device: str  #: Where it runs.
+    mhz: float | None  #: A clock to reckon with.
+    beside: Callable[[Program], Program]  #: Gives a program the memory that it is to run beside.
 
 
 def refuse_networks_options(

@@ -54,37 +54,20 @@ class _Pair(click.ParamType):
 
 @dataclass(frozen=True)
 class Reading:
-    """What was chosen of :func:`meaning_options`, :func:`plan_options` or :func:`answer_options`.
+    """Choices of :func:`meaning_options`, :func:`plan_options` or :func:`answer_options`."""
 
-    Parameters
-    ----------
-    exact : str, optional
-        Whose bits; by default those of the format's own library.
-    calibration : Path, optional
-        Samples to quantize an ONNX file of floats with.
-    strict : bool
-        Whether to refuse networks of which the machine cannot run all but the ends.
-    config_name : str
-        The machine.
-    inputs, outputs : tuple of str
-        Tensors of the file between which the network is cut out; see :func:`cut_graph`.
-    shapes : GivenShapes
-        Shapes that the file leaves open.
-    states : tuple of (str, str)
-        Outputs that are inputs of the next run; see :func:`with_states`.
-    classes : int, optional
-        How many outputs are classes; by default as many as the file says.
-    """
-
-    exact: str | None = None
-    calibration: Path | None = None
+    exact: str | None = None  #: Whose bits; by default those of the format's own library.
+    calibration: Path | None = None  #: Samples to quantize an ONNX file of floats with.
+    #: Whether to refuse networks of which the machine cannot run all but the ends.
     strict: bool = False
-    config_name: str = "16x16"
+    config_name: str = "16x16"  #: The machine.
+    #: Tensors of the file between which the network is cut out; see :func:`cut_graph`.
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
-    shapes: GivenShapes = AS_IN_FILE
+    shapes: GivenShapes = AS_IN_FILE  #: Shapes that the file leaves open.
+    #: Outputs that are inputs of the next run; see :func:`with_states`.
     states: tuple[tuple[str, str], ...] = ()
-    classes: int | None = None
+    classes: int | None = None  #: How many outputs are classes; by default as many as the file says
 
     def graph(self, path: Path) -> Graph:
         """Read a network; with samples, quantize it first.

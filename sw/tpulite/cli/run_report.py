@@ -53,39 +53,17 @@ def print_runs(
 
 @dataclass(frozen=True, eq=False)
 class RunReport:
-    """What came out of runs.
+    """What came out of runs."""
 
-    Parameters
-    ----------
-    model : Model
-        The network, compiled.
-    device : str
-        Where it ran.
-    inputs : sequence of str
-        What the inputs are called.
-    results : ModelResults
-        What they gave.
-    labels : ndarray, optional
-        Their classes.
-    names : sequence of str
-        Names of all classes.
-    mhz : float, optional
-        A clock to reckon with.
-    host_ms : float, optional
-        Milliseconds that the CPU takes for an inference.
-    file : str
-        The network's file, which quantize could take; empty if it is compiled.
-    """
-
-    model: Model
-    device: str
-    inputs: Sequence[str]
-    results: ModelResults
-    labels: np.ndarray | None = None
-    names: Sequence[str] = ()
-    mhz: float | None = None
-    host_ms: float | None = None
-    file: str = ""
+    model: Model  #: The network, compiled.
+    device: str  #: Where it ran.
+    inputs: Sequence[str]  #: What the inputs are called.
+    results: ModelResults  #: What they gave.
+    labels: np.ndarray | None = None  #: Their classes.
+    names: Sequence[str] = ()  #: Names of all classes.
+    mhz: float | None = None  #: A clock to reckon with.
+    host_ms: float | None = None  #: Milliseconds that the CPU takes for an inference.
+    file: str = ""  #: The network's file, which quantize could take; empty if it is compiled.
 
     @cached_property
     def profile(self) -> Profile | None:

@@ -24,24 +24,12 @@ _FIRST = 3
 
 @dataclass(frozen=True, eq=False)
 class StepsReport:
-    """Steps of a run.
+    """Steps of a run."""
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        The matrices.
-    inputs : ndarray, [inputs, channels]
-        What they begin with.
-    output : ndarray
-        What the compiled network gave for the same inputs.
-    device : str
-        Where both ran.
-    """
-
-    steps: Sequence[Step]
-    inputs: np.ndarray
-    output: np.ndarray
-    device: str
+    steps: Sequence[Step]  #: The matrices.
+    inputs: np.ndarray  #: Ndarray, [inputs, channels]. What they begin with.
+    output: np.ndarray  #: What the compiled network gave for the same inputs.
+    device: str  #: Where both ran.
 
     @classmethod
     def of(

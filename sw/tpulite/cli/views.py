@@ -30,18 +30,10 @@ __all__ = ["Views", "page_head", "page_option", "view_options"]
 
 @dataclass(frozen=True)
 class Views:
-    """What was chosen of :func:`view_options`.
+    """What was chosen of :func:`view_options`."""
 
-    Parameters
-    ----------
-    trace : Path, optional
-        Where a trace for Perfetto goes.
-    html : Path, optional
-        Where a page for the browser goes.
-    """
-
-    trace: Path | None = None
-    html: Path | None = None
+    trace: Path | None = None  #: Where a trace for Perfetto goes.
+    html: Path | None = None  #: Where a page for the browser goes.
 
     def __bool__(self) -> bool:
         return self.trace is not None or self.html is not None

@@ -21,21 +21,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Workers:
-    """What was chosen of :func:`worker_options`.
+    """What was chosen of :func:`worker_options`."""
 
-    Parameters
-    ----------
-    processes : int, optional
-        Processes of this machine; by default one for each core.
-    scheduler : str, optional
-        A scheduler of Dask, whose workers are to be used.
-    store : Path, optional
-        Where results are kept.
-    """
-
-    processes: int | None = None
-    scheduler: str | None = None
-    store: Path | None = None
+    processes: int | None = None  #: Processes of this machine; by default one for each core.
+    scheduler: str | None = None  #: A scheduler of Dask, whose workers are to be used.
+    store: Path | None = None  #: Where results are kept.
 
     def executor(
         self, function: Callable[[Any, Any], Any], shared: Any, identity: Callable[[], str]

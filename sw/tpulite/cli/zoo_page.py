@@ -25,32 +25,19 @@ _DRAM_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class ZooCheck:
-    """What came out when a network was compared.
+    """What came out when a network was compared."""
 
-    Parameters
-    ----------
-    entry : Entry
-        The network.
-    macs, host_macs : int
-        Multiplications of an input, and those of them that the host computes.
-    host : tuple of str
-        Operators of the host.
-    elements, different : int
-        Elements of all tensors that were compared with the oracle's, and those that differ.
-    outputs_different : int
-        Elements of the outputs that the device computed otherwise than the golden model.
-    cycles : int, optional
-        Cycles of an input, if the device has a clock.
-    """
-
-    entry: Entry
+    entry: Entry  #: The network.
+    #: Multiplications of an input, and those of them that the host computes.
     macs: int
     host_macs: int
-    host: tuple[str, ...]
+    host: tuple[str, ...]  #: Operators of the host.
+    #: Elements of all tensors that were compared with the oracle's, and those that differ.
     elements: int
     different: int
+    #: Elements of the outputs that the device computed otherwise than the golden model.
     outputs_different: int
-    cycles: int | None
+    cycles: int | None  #: Cycles of an input, if the device has a clock.
 
 
 def check_network(

@@ -39,18 +39,11 @@ compiled, too."""
 
 @dataclass(frozen=True)
 class Cut:
-    """How a layer is cut.
+    """How a layer is cut."""
 
-    Parameters
-    ----------
-    group : Group
-        The layer, its columns and channels, and whether its constants are loaded for each command.
-    share : float
-        Part of their usual size that its strips may have.
-    """
-
+    #: The layer, its columns and channels, and whether its constants are loaded for each command.
     group: Group
-    share: float
+    share: float  #: Part of their usual size that its strips may have.
 
 
 class CutSearch:

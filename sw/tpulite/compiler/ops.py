@@ -19,32 +19,18 @@ class Side(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """Consecutive rows of the unified buffer, wanted from the first to the last use.
+    """Consecutive rows of the unified buffer, wanted from the first to the last use."""
 
-    Parameters
-    ----------
-    name : str
-        For error messages.
-    rows : int
-        How many.
-    row : int, optional
-        Where, if it is resident; then it is never freed.
-    bank : int, optional
-        Bank of the first row. Activations begin in bank 0 and weights half way around, so that
-        both can be read in the same cycles.
-    side : Side
-        Where its place is searched first.
-    over : Buffer, optional
-        Another buffer of as many rows, in whose place this one may be made: each command that
-        writes rows of this one writes only what it, or an earlier one, has read last in the same
-        rows of the other. A hint: allocation decides (:mod:`tpulite.compiler.schedule.in_place`).
-    """
-
-    name: str
-    rows: int
-    row: int | None = None
+    name: str  #: For error messages.
+    rows: int  #: How many.
+    row: int | None = None  #: Where, if it is resident; then it is never freed.
+    #: Bank of the first row. Activations begin in bank 0 and weights half way around, so that both
+    #: can be read in the same cycles.
     bank: int | None = None
-    side: Side = Side.NEXT
+    side: Side = Side.NEXT  #: Where its place is searched first.
+    #: Another buffer of as many rows, in whose place this one may be made: each command that writes
+    #: rows of this one writes only what it, or an earlier one, has read last in the same rows of
+    #: the other. A hint: allocation decides (:mod:`tpulite.compiler.schedule.in_place`).
     over: "Buffer | None" = None
 
 
@@ -62,59 +48,29 @@ class Region:
 
 @dataclass(frozen=True)
 class Op:
-    """A command without addresses and tokens.
+    """A command without addresses and tokens."""
 
-    Parameters
-    ----------
-    opcode : Opcode
-        LOAD, CONV, VECTOR or STORE.
-    layer : int
-        Index of its layer.
-    fields : mapping of str to int
-        Fields that are known.
-    rows : mapping of str to Region
-        Fields that are rows of a buffer.
-    reserve : tuple of Buffer
-        Buffers that must be there before this command, though later ones are the first to use them.
-    barrier : bool
-        Whether it loads what earlier commands store: it stays behind all that store to its bytes.
-    slice : int
-        Which slice of its group it is for.
-    stays : bool
-        Whether nothing goes ahead of the command before it: it is a LOAD to rows just read.
-    """
-
-    opcode: Opcode
-    layer: int
-    fields: dict[str, int]
-    rows: dict[str, Region]
+    opcode: Opcode  #: LOAD, CONV, VECTOR or STORE.
+    layer: int  #: Index of its layer.
+    fields: dict[str, int]  #: Fields that are known.
+    rows: dict[str, Region]  #: Fields that are rows of a buffer.
+    #: Buffers that must be there before this command, though later ones are the first to use them.
     reserve: tuple[Buffer, ...] = ()
+    #: Whether it loads what earlier commands store: it stays behind all that store to its bytes.
     barrier: bool = False
-    slice: int = 0
+    slice: int = 0  #: Which slice of its group it is for.
+    #: Whether nothing goes ahead of the command before it: it is a LOAD to rows just read.
     stays: bool = False
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """All commands of a network, in an order in which they could run one after the other.
+    """All commands of a network, in an order in which they could run one after the other."""
 
-    Parameters
-    ----------
-    ops : tuple of Op
-        The commands, without END.
-    inputs, outputs : tuple of TensorSpec
-        What the host writes and reads.
-    scratch_bytes : int
-        Bytes of the SCRATCH window.
-    first_row : int, optional
-        First row of the unified buffer that is not taken by resident constants.
-    resident : tuple of (int, int), optional
-        Rows that an earlier program has left there.
-    """
-
-    ops: tuple[Op, ...]
+    ops: tuple[Op, ...]  #: The commands, without END.
+    #: What the host writes and reads.
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    scratch_bytes: int
-    first_row: int = 0
-    resident: tuple[tuple[int, int], ...] = ()
+    scratch_bytes: int  #: Bytes of the SCRATCH window.
+    first_row: int = 0  #: First row of the unified buffer that is not taken by resident constants.
+    resident: tuple[tuple[int, int], ...] = ()  #: Rows that an earlier program has left there.

@@ -64,29 +64,15 @@ class PassLeftOut(UserWarning):
 
 @dataclass(frozen=True)
 class Pass:
-    """A step of the road.
+    """A step of the road."""
 
-    Parameters
-    ----------
-    name : str
-        What it does, for users.
-    run : callable
-        Returns the next state.
-    makes : str
-        Field of the state that it makes, or changes: what ``--dump`` shows.
-    needed : bool
-        Whether no program can be made without it.
-    switches : tuple of str
-        Options that turn off parts of it; or all of it, if it is not needed.
-    adds_zeros : bool
-        Whether layers multiply by more zeros afterwards, which do not count as MACs.
-    """
-
-    name: str
-    run: Callable[[State], State]
-    makes: str = "layers"
-    needed: bool = False
+    name: str  #: What it does, for users.
+    run: Callable[[State], State]  #: Returns the next state.
+    makes: str = "layers"  #: Field of the state that it makes, or changes: what ``--dump`` shows.
+    needed: bool = False  #: Whether no program can be made without it.
+    #: Options that turn off parts of it; or all of it, if it is not needed.
     switches: tuple[str, ...] = ()
+    #: Whether layers multiply by more zeros afterwards, which do not count as MACs.
     adds_zeros: bool = False
 
     def runs(self, options: Options) -> bool:

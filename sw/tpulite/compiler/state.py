@@ -73,23 +73,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Limits:
-    """What is known not to fit the unified buffer.
+    """What is known not to fit the unified buffer."""
 
-    Parameters
-    ----------
-    outside : frozenset of str
-        Activations that must not stay on chip.
-    refused : frozenset of Group
-        Groups that do not fit.
-    part_by_part : bool
-        Whether rows are so few that parts of the program are packed one by one.
-    cuts : mapping of int to Cut
-        Layers that do not fit as they cut themselves, and how they are cut.
-    """
-
-    outside: frozenset[str] = frozenset()
-    refused: frozenset[Group] = frozenset()
+    outside: frozenset[str] = frozenset()  #: Activations that must not stay on chip.
+    refused: frozenset[Group] = frozenset()  #: Groups that do not fit.
+    #: Whether rows are so few that parts of the program are packed one by one.
     part_by_part: bool = False
+    #: Layers that do not fit as they cut themselves, and how they are cut.
     cuts: Mapping[int, Cut] = field(default_factory=dict)
 
     def __hash__(self) -> int:
@@ -108,18 +98,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plans:
-    """How layers are cut that do not cut themselves, and when operands are loaded.
+    """How layers are cut that do not cut themselves, and when operands are loaded."""
 
-    Parameters
-    ----------
-    convs : mapping of int to ConvPlan or TilePlan
-        By layer, how it is cut.
-    lead : int
-        Loads that go ahead of a command, beyond those that it needs.
-    """
-
+    #: By layer, how it is cut.
     convs: Mapping[int, ConvPlan | TilePlan] = field(default_factory=dict)
-    lead: int = LEAD
+    lead: int = LEAD  #: Loads that go ahead of a command, beyond those that it needs.
 
     def __hash__(self) -> int:
         return hash((frozenset(self.convs.items()), self.lead))
@@ -129,79 +112,40 @@ class Plans:
 class State:
     """A network on its way to a program: a pass returns it with more, or with other fields.
 
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    machine : Config
-        The machine. Only predicted cycles depend on its speed.
-    config : Config
-        The same for all else, without its speed.
-    options : Options
-        Choices of the user; the batch are the images that go through the network together.
-    known : Known
-        The memo.
-    macs : mapping of str to int
-        Multiplications of each layer that has some, those by zeros that were added not counted.
-    simplified : Simplified
-        What was simplified, and how.
-    stacked : bool
-        Whether the images of a batch have become one.
-    changed : tuple of str
-        Rewrites that have changed the network, in their order.
-    pool : ConstantPool
-        Constants of the network; before it is tiled, only what has been packed before.
-    pinned_rows : int
-        Rows of the unified buffer in which constants stay from run to run.
-    limits : Limits
-        What is known not to fit.
-    groups : tuple of Group
-        Layers that run together, slice by slice.
-    plans : Plans
-        How layers are cut that do not cut themselves.
-    placement : Placement
-        Where activations are.
-    tiling : Tiling
-        Commands without addresses, in an order in which they could run one after the other.
-    schedule : Schedule
-        The same in their final order.
-    shortage : Shortage, optional
-        The buffer that finds no place, instead of a schedule.
-    allocation : Allocation
-        Rows of the buffers.
-    commands : tuple of Command
-        Commands with rows and tokens, END last.
-    owners : tuple of int
-        Layer of each command but END.
-    bound : BoundChoice, optional
-        Whether the program is bound to the shape instead; None if that was not tried.
-    program : Program
-        All that a device needs.
+    Stages make what begins as None.
     """
 
-    layers: LayerGraph
-    machine: Config
-    config: Config
+    layers: LayerGraph  #: The network.
+    machine: Config  #: The machine. Only predicted cycles depend on its speed.
+    config: Config  #: The same for all else, without its speed.
+    #: Choices of the user; the batch are the images that go through the network together.
     options: Options
-    known: Known
+    known: Known  #: The memo.
+    #: Multiplications of each layer that has some, those by zeros that were added not counted.
     macs: Mapping[str, int]
-    simplified: Simplified
-    stacked: bool = False
-    changed: tuple[str, ...] = ()
+    simplified: Simplified  #: What was simplified, and how.
+    stacked: bool = False  #: Whether the images of a batch have become one.
+    changed: tuple[str, ...] = ()  #: Rewrites that have changed the network, in their order.
+    #: Constants of the network; before it is tiled, only what has been packed before.
     pool: ConstantPool = field(default_factory=ConstantPool)
-    pinned_rows: int = 0
-    limits: Limits = Limits()
-    groups: tuple[Group, ...] = ()
-    plans: Plans = Plans()
-    # Stages make the rest.
+    pinned_rows: int = 0  #: Rows of the unified buffer in which constants stay from run to run.
+    limits: Limits = Limits()  #: What is known not to fit.
+    groups: tuple[Group, ...] = ()  #: Layers that run together, slice by slice.
+    plans: Plans = Plans()  #: How layers are cut that do not cut themselves.
+    #: Where activations are.
     placement: Placement = None  # type: ignore[assignment]
+    #: Commands without addresses, in an order in which they could run one after the other.
     tiling: Tiling = None  # type: ignore[assignment]
+    #: The same in their final order.
     schedule: Schedule = None  # type: ignore[assignment]
-    shortage: Shortage | None = None
+    shortage: Shortage | None = None  #: The buffer that finds no place, instead of a schedule.
+    #: Rows of the buffers.
     allocation: Allocation = None  # type: ignore[assignment]
-    commands: tuple[Command, ...] = ()
-    owners: tuple[int, ...] = ()
+    commands: tuple[Command, ...] = ()  #: Commands with rows and tokens, END last.
+    owners: tuple[int, ...] = ()  #: Layer of each command but END.
+    #: Whether the program is bound to the shape instead; None if that was not tried.
     bound: BoundChoice | None = None
+    #: All that a device needs.
     program: Program = None  # type: ignore[assignment]
 
     @classmethod

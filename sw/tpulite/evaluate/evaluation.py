@@ -22,47 +22,26 @@ _RANGE = 16
 
 @dataclass(frozen=True)
 class Answers:
-    """Answers to the images of a data set, in their order.
+    """Answers to the images of a data set, in their order."""
 
-    Parameters
-    ----------
-    images : tuple of dict
-        What is known of each image: its likeliest classes, ``ranked``; ``equal`` and ``same`` if a
-        library ran it, too. Empty if its task failed.
-    cycles : tuple of int
-        Different numbers of cycles that runs took, if the device has a clock.
-    failures : mapping of str to int
-        How many images have no answers, by reason.
-    """
-
+    #: What is known of each image: its likeliest classes, ``ranked``; ``equal`` and ``same`` if a
+    #: library ran it, too. Empty if its task failed.
     images: tuple[Mapping[str, Any], ...]
+    #: Different numbers of cycles that runs took, if the device has a clock.
     cycles: tuple[int, ...]
-    failures: Mapping[str, int]
+    failures: Mapping[str, int]  #: How many images have no answers, by reason.
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A network and a data set.
+    """A network and a data set."""
 
-    Parameters
-    ----------
-    network : Network
-        The network.
-    identity : str
-        What answers depend on besides network and images.
-    count : int
-        How many images there are.
-    read : callable
-        Returns images from one number up to another: inputs by name, [count, *shape].
-    batch : int
-        Images that a run of the machine takes.
-    """
-
-    network: Network
-    identity: str
-    count: int
+    network: Network  #: The network.
+    identity: str  #: What answers depend on besides network and images.
+    count: int  #: How many images there are.
+    #: Returns images from one number up to another: inputs by name, [count, *shape].
     read: Callable[[int, int], Mapping[str, np.ndarray]]
-    batch: int = 1
+    batch: int = 1  #: Images that a run of the machine takes.
 
     def run(
         self,

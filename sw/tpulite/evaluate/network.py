@@ -25,24 +25,12 @@ RANKS = 5
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A compiled network that can be sent anywhere, and what it is compared with.
+    """A compiled network that can be sent anywhere, and what it is compared with."""
 
-    Parameters
-    ----------
-    data : bytes
-        The compiled network, as a file.
-    device : str
-        Where it runs.
-    oracle : str
-        A library that runs it, too; or nothing.
-    graph : Graph, optional
-        What the library runs: as it was read, not simplified.
-    """
-
-    data: bytes
-    device: str
-    oracle: str = ""
-    graph: Graph | None = None
+    data: bytes  #: The compiled network, as a file.
+    device: str  #: Where it runs.
+    oracle: str = ""  #: A library that runs it, too; or nothing.
+    graph: Graph | None = None  #: What the library runs: as it was read, not simplified.
 
     @classmethod
     def of(
@@ -64,18 +52,10 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Some images of a data set.
+    """Some images of a data set."""
 
-    Parameters
-    ----------
-    key : str
-        A name for all that answers depend on.
-    values : mapping of str to ndarray
-        Inputs by name, [count, *shape].
-    """
-
-    key: str
-    values: Mapping[str, np.ndarray]
+    key: str  #: A name for all that answers depend on.
+    values: Mapping[str, np.ndarray]  #: Inputs by name, [count, *shape].
 
     def each(self) -> list[dict[str, np.ndarray]]:
         """Return the inputs of each image by name."""

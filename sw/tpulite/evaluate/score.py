@@ -22,18 +22,11 @@ class Confusion:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Answers to labelled images.
+    """Answers to labelled images."""
 
-    Parameters
-    ----------
-    table : ndarray of int, [classes, classes]
-        How many images of each class got which answer.
-    among : int
-        How many have their class among the :data:`RANKS` likeliest.
-    """
-
+    #: Ndarray of int, [classes, classes]. How many images of each class got which answer.
     table: np.ndarray
-    among: int
+    among: int  #: How many have their class among the :data:`RANKS` likeliest.
 
     @classmethod
     def of(cls, images: Sequence[Mapping[str, Any]], labels: np.ndarray, classes: int) -> "Score":

@@ -19,21 +19,11 @@ Work = Callable[[Shared, Task], Result]
 
 @dataclass(frozen=True)
 class Done(Generic[Task, Result]):
-    """A task that is finished.
+    """A task that is finished."""
 
-    Parameters
-    ----------
-    task : object
-        The task.
-    result : object, optional
-        What the function returned; None if it failed.
-    failure : str
-        Why it failed :data:`ATTEMPTS` times, in a line; else empty.
-    """
-
-    task: Task
-    result: Result | None = None
-    failure: str = ""
+    task: Task  #: The task.
+    result: Result | None = None  #: What the function returned; None if it failed.
+    failure: str = ""  #: Why it failed :data:`ATTEMPTS` times, in a line; else empty.
 
 
 class Executor(Protocol[Task, Result]):

@@ -30,15 +30,9 @@ Task = TypeVar("Task", bound=Keyed)
 
 @dataclass(frozen=True)
 class Records:
-    """A folder of records. Each is written whole or not at all, so any number may write at once.
+    """A folder of records. Each is written whole or not at all, so any number may write at once."""
 
-    Parameters
-    ----------
-    folder : Path
-        Where they are; it is made when it is needed.
-    """
-
-    folder: Path
+    folder: Path  #: Where they are; it is made when it is needed.
 
     def get(self, key: str) -> Record | None:
         """Return a record, None if it is not there or not whole."""

@@ -62,17 +62,10 @@ _QUEUE_BITS = 2048
 
 @dataclass(frozen=True)
 class Group:
-    """Blocks that grow alike.
+    """Blocks that grow alike."""
 
-    Parameters
-    ----------
-    pattern : str
-        Their names begin like this regular expression.
-    terms : mapping of str to callable
-        What their size is a sum of, each times a weight: numbers by machine and build.
-    """
-
-    pattern: str
+    pattern: str  #: Their names begin like this regular expression.
+    #: What their size is a sum of, each times a weight: numbers by machine and build.
     terms: Mapping[str, Callable[[Config, Build], float]]
 
 

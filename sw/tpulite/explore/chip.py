@@ -21,24 +21,13 @@ __all__ = ["Counted", "count_on_chip"]
 
 @dataclass(frozen=True)
 class Counted:
-    """A network on a machine that was simulated.
+    """A network on a machine that was simulated."""
 
-    Parameters
-    ----------
-    machine : mapping of str to str
-        What the machine differs in from others of its study, as people write it.
-    network : str
-        The network.
-    model : int
-        Cycles by the cycle model.
-    chip : int
-        Cycles that the RTL has counted.
-    """
-
+    #: What the machine differs in from others of its study, as people write it.
     machine: Mapping[str, str]
-    network: str
-    model: int
-    chip: int
+    network: str  #: The network.
+    model: int  #: Cycles by the cycle model.
+    chip: int  #: Cycles that the RTL has counted.
 
     @property
     def off(self) -> float:

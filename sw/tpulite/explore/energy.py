@@ -16,27 +16,17 @@ __all__ = ["TABLES", "Energy", "EnergyTable", "energy"]
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Picojoules of operations, as somebody has published them.
+    """Picojoules of operations, as somebody has published them."""
 
-    Parameters
-    ----------
-    source : str
-        Who, and where.
-    multiply_8, multiply_32, add_32 : float
-        An integer multiplication of 8 or 32 bits, and an addition of 32.
-    memories : tuple of (int, float)
-        Bytes of a memory and 8 bytes from or to it, at least two, ascending. In between, and
-        beyond, it is a line on logarithmic axes.
-    dram : float
-        8 bytes from or to DRAM.
-    """
-
-    source: str
+    source: str  #: Who, and where.
+    #: An integer multiplication of 8 or 32 bits, and an addition of 32.
     multiply_8: float
     multiply_32: float
     add_32: float
+    #: Bytes of a memory and 8 bytes from or to it, at least two, ascending. In between, and beyond,
+    #: it is a line on logarithmic axes.
     memories: tuple[tuple[int, float], ...]
-    dram: float
+    dram: float  #: 8 bytes from or to DRAM.
 
     def access(self, size: int) -> float:
         """Return the picojoules of 8 bytes of a memory of so many bytes."""
@@ -75,25 +65,15 @@ _SUM_BYTES = 4
 
 @dataclass(frozen=True)
 class Energy:
-    """Nanojoules of some runs, by where they go.
+    """Nanojoules of some runs, by where they go."""
 
-    Parameters
-    ----------
-    array : float
-        Multiplications and additions, all multipliers in each step: an upper bound, as padding
-        and unused columns take less.
-    buffers : float
-        Rows of the unified buffer and of the accumulators.
-    results : float
-        Scaling sums, or elements of the vector path, to int8: a product of 32 bits each.
-    dram : float
-        Bytes from and to DRAM.
-    """
-
+    #: Multiplications and additions, all multipliers in each step: an upper bound, as padding and
+    #: unused columns take less.
     array: float
-    buffers: float
+    buffers: float  #: Rows of the unified buffer and of the accumulators.
+    #: Scaling sums, or elements of the vector path, to int8: a product of 32 bits each.
     results: float
-    dram: float
+    dram: float  #: Bytes from and to DRAM.
 
     @property
     def total(self) -> float:

@@ -13,24 +13,15 @@ __all__ = ["Limits", "answer", "machine_name"]
 class Limits:
     """Constraints on points; None is none.
 
-    Parameters
-    ----------
-    max_lut : int, optional
-        Lookup tables, as estimated for the family.
-    max_ms : float, optional
-        Milliseconds of a run of each network.
-    mhz : float, optional
-        The clock in MHz.
-
     Raises
     ------
     ValueError
         If there is a time and no clock.
     """
 
-    max_lut: int | None = None
-    max_ms: float | None = None
-    mhz: float | None = None
+    max_lut: int | None = None  #: Lookup tables, as estimated for the family.
+    max_ms: float | None = None  #: Milliseconds of a run of each network.
+    mhz: float | None = None  #: The clock in MHz.
 
     def __post_init__(self) -> None:
         if self.max_ms is not None and self.mhz is None:

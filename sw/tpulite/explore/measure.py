@@ -25,37 +25,21 @@ _WINDOW = WindowBinding(size=(1 << 32) - 16, read=True, write=True)
 
 @dataclass(frozen=True)
 class Counts:
-    """Events of one run of all parts of a network that are the machine's.
+    """Events of one run of all parts of a network that are the machine's."""
 
-    Parameters
-    ----------
-    cycles : int
-        By the cycle model, with the memory of the point.
-    commands : int
-        Commands.
-    macs : int
-        Multiplications that the network asks for.
-    array_steps : int
-        Vectors that enter the array, padding included: every multiplier works in each.
-    buffer_reads, buffer_writes : int
-        Rows of the unified buffer.
-    accumulator_reads, accumulator_writes : int
-        Rows of the accumulator buffer.
-    result_rows : int
-        Rows that CONV and VECTOR write, most of them int8.
-    read_bytes, written_bytes : int
-        Bytes from and to DRAM, commands included.
-    """
-
-    cycles: int = 0
-    commands: int = 0
-    macs: int = 0
+    cycles: int = 0  #: By the cycle model, with the memory of the point.
+    commands: int = 0  #: Commands.
+    macs: int = 0  #: Multiplications that the network asks for.
+    #: Vectors that enter the array, padding included: every multiplier works in each.
     array_steps: int = 0
+    #: Rows of the unified buffer.
     buffer_reads: int = 0
     buffer_writes: int = 0
+    #: Rows of the accumulator buffer.
     accumulator_reads: int = 0
     accumulator_writes: int = 0
-    result_rows: int = 0
+    result_rows: int = 0  #: Rows that CONV and VECTOR write, most of them int8.
+    #: Bytes from and to DRAM, commands included.
     read_bytes: int = 0
     written_bytes: int = 0
 

@@ -33,25 +33,14 @@ _DECADE = 8
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page shows of a study.
+    """What a page shows of a study."""
 
-    Parameters
-    ----------
-    points, best : sequence of Point
-        All of them, and those on the Pareto front.
-    limits : Limits
-        What points must not exceed.
-    objectives : sequence of str
-        What was to be small; figures have the first one upwards.
-    said : str
-        Which machine to take.
-    """
-
+    #: All of them, and those on the Pareto front.
     points: Sequence[Point]
     best: Sequence[Point]
-    limits: Limits
-    objectives: Sequence[str]
-    said: str
+    limits: Limits  #: What points must not exceed.
+    objectives: Sequence[str]  #: What was to be small; figures have the first one upwards.
+    said: str  #: Which machine to take.
 
     @property
     def able(self) -> list[Point]:

@@ -37,35 +37,16 @@ _ESTIMATES = ("area", "gates", "energy")
 
 @dataclass(frozen=True)
 class Point:
-    """A machine of a study.
+    """A machine of a study."""
 
-    Parameters
-    ----------
-    values : mapping of str to object
-        What it differs in from the others.
-    config : Config, optional
-        The machine; None if there is none with these values.
-    outcomes : mapping of str to Outcome
-        What became of each network.
-    reason : str
-        Why there is no such machine.
-    process : str
-        Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
-    build : Build
-        How the machine is written.
-    family : str
-        Of :data:`tpulite.explore.families.FAMILIES`: whose area counts.
-    mhz : float, optional
-        The clock; by default the measured one of the machine, if there is one.
-    """
-
-    values: Mapping[str, Any]
-    config: Config | None
-    outcomes: Mapping[str, Outcome]
-    reason: str = ""
-    process: str = "45nm"
-    build: Build = field(default_factory=Build)
-    family: str = FAMILIES[0]
+    values: Mapping[str, Any]  #: What it differs in from the others.
+    config: Config | None  #: The machine; None if there is none with these values.
+    outcomes: Mapping[str, Outcome]  #: What became of each network.
+    reason: str = ""  #: Why there is no such machine.
+    process: str = "45nm"  #: Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
+    build: Build = field(default_factory=Build)  #: How the machine is written.
+    family: str = FAMILIES[0]  #: Of :data:`tpulite.explore.families.FAMILIES`: whose area counts.
+    #: The clock; by default the measured one of the machine, if there is one.
     mhz: float | None = None
 
     @property

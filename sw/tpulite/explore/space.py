@@ -44,38 +44,19 @@ _BY_SIZE = ("softmax", "delay_lines")
 
 @dataclass(frozen=True)
 class Axis:
-    """A field of a machine or its memory, and the values it takes, all different.
+    """A field of a machine or its memory, and the values it takes, all different."""
 
-    Parameters
-    ----------
-    field : str
-        Of :class:`tpulite.arch.config.Config`, or ``multipliers`` or ``memories`` of
-        :class:`tpulite.arch.build.Build`, or ``config``, a named machine, or ``memory``, the name
-        of one, or ``dram_latency``, ``dram_response``, ``dram_beat`` or ``dram_burst``: those of
-        :class:`tpulite.arch.memory.MemoryTiming`.
-    values : tuple
-        Its values.
-    """
-
+    #: Of :class:`tpulite.arch.config.Config`, or ``multipliers`` or ``memories`` of
+    #: :class:`tpulite.arch.build.Build`, or ``config``, a named machine, or ``memory``, the name of
+    #: one, or ``dram_latency``, ``dram_response``, ``dram_beat`` or ``dram_burst``: those of
+    #: :class:`tpulite.arch.memory.MemoryTiming`.
     field: str
-    values: tuple[Any, ...]
+    values: tuple[Any, ...]  #: Its values.
 
 
 @dataclass(frozen=True)
 class Space:
     """All combinations of values, on top of a machine.
-
-    Parameters
-    ----------
-    base : Config
-        The machine whose other fields all points have. Lanes that it has for every column are as
-        many as each point has columns.
-    axes : tuple of Axis
-        What varies.
-    written : Build
-        How machines are written, but for what varies.
-    memory : MemoryTiming
-        The DRAM, but for what varies.
 
     Examples
     --------
@@ -84,10 +65,12 @@ class Space:
     (6, {'array_size': 8, 'ub_rows': 1024}, {'array_size': 16, 'ub_rows': 4096})
     """
 
+    #: The machine whose other fields all points have. Lanes that it has for every column are as
+    #: many as each point has columns.
     base: Config
-    axes: tuple[Axis, ...]
-    written: Build = field(default_factory=Build)
-    memory: MemoryTiming = REFERENCE_MEMORY
+    axes: tuple[Axis, ...]  #: What varies.
+    written: Build = field(default_factory=Build)  #: How machines are written, but for what varies.
+    memory: MemoryTiming = REFERENCE_MEMORY  #: The DRAM, but for what varies.
 
     def __len__(self) -> int:
         return math.prod(len(axis.values) for axis in self.axes)

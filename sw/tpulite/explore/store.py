@@ -19,15 +19,9 @@ _FORMAT = 2
 
 @dataclass(frozen=True)
 class Store:
-    """Outcomes among records.
+    """Outcomes among records."""
 
-    Parameters
-    ----------
-    records : Records
-        Where they are.
-    """
-
-    records: Records
+    records: Records  #: Where they are.
 
     def get(self, key: str) -> Outcome | None:
         """Return an outcome, None if it is not there or not whole."""

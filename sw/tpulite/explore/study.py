@@ -25,39 +25,18 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Study:
-    """Networks, machines and options.
+    """Networks, machines and options."""
 
-    Parameters
-    ----------
-    networks : mapping of str to tuple of LayerGraph
-        By name, the parts of each network that are the machine's.
-    space : Space
-        The machines.
-    options : Options
-        How networks are compiled.
-    store : Store
-        Where outcomes are kept.
-    fresh : bool
-        Whether to measure what is in the store, too.
-    process : str
-        Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
-    family : str
-        Of :data:`tpulite.explore.families.FAMILIES`: whose area counts.
-    mhz : float, optional
-        The clock of all machines; by default the measured one of each.
-    clocked : bool
-        Whether machines without a clock are none to take.
-    """
-
+    #: By name, the parts of each network that are the machine's.
     networks: Mapping[str, tuple[LayerGraph, ...]]
-    space: Space
-    options: Options
-    store: Store
-    fresh: bool = False
-    process: str = "45nm"
-    family: str = FAMILIES[0]
-    mhz: float | None = None
-    clocked: bool = False
+    space: Space  #: The machines.
+    options: Options  #: How networks are compiled.
+    store: Store  #: Where outcomes are kept.
+    fresh: bool = False  #: Whether to measure what is in the store, too.
+    process: str = "45nm"  #: Of :data:`tpulite.explore.energy.TABLES`: whose energies count.
+    family: str = FAMILIES[0]  #: Of :data:`tpulite.explore.families.FAMILIES`: whose area counts.
+    mhz: float | None = None  #: The clock of all machines; by default the measured one of each.
+    clocked: bool = False  #: Whether machines without a clock are none to take.
 
     @cached_property
     def _digests(self) -> dict[str, str]:

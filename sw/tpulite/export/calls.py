@@ -10,37 +10,19 @@ __all__ = ["HostCall", "PlannedCall"]
 
 @dataclass(frozen=True)
 class HostCall:
-    """A call of a function of ``tpulite_host.h``.
+    """A call of a function of ``tpulite_host.h``."""
 
-    Parameters
-    ----------
-    function : str
-        The function.
-    arguments : str
-        Type of its arguments.
-    fields : mapping of str to value
-        The arguments; or their only value.
-    pointers : mapping of str to ndarray
-        Arrays that more of its arguments point to: float32, int32 or uint32.
-    """
-
-    function: str
-    arguments: str
-    fields: Mapping[str, object] | int
+    function: str  #: The function.
+    arguments: str  #: Type of its arguments.
+    fields: Mapping[str, object] | int  #: The arguments; or their only value.
+    #: Arrays that more of its arguments point to: float32, int32 or uint32.
     pointers: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """A call whose arguments are computed when they are needed, for which a library may run.
+    """A call whose arguments are computed when they are needed, for which a library may run."""
 
-    Parameters
-    ----------
-    reads : tuple of str
-        The tensors that it reads, one or two.
-    make : callable
-        Returns the call; ValueError if its tables would not have the bits of the library.
-    """
-
-    reads: tuple[str, ...]
+    reads: tuple[str, ...]  #: The tensors that it reads, one or two.
+    #: Returns the call; ValueError if its tables would not have the bits of the library.
     make: Callable[[], HostCall]

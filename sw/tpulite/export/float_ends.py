@@ -33,22 +33,14 @@ def _are_bytes(tensor: Tensor) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """What a sum takes and gives.
+    """What a sum takes and gives."""
 
-    Parameters
-    ----------
-    trial : Trial
-        The operator in its library.
-    x, y : Tensor
-        Its activation and its result.
-    adds_zero_point : bool
-        Whether results are rounded with their zero point, as QLinearAveragePool does, and not
-        before it is added, as QuantizeLinear does.
-    """
-
-    trial: Trial
+    trial: Trial  #: The operator in its library.
+    #: Its activation and its result.
     x: Tensor
     y: Tensor
+    #: Whether results are rounded with their zero point, as QLinearAveragePool does, and not before
+    #: it is added, as QuantizeLinear does.
     adds_zero_point: bool = False
 
     def call(

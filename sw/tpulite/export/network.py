@@ -37,21 +37,11 @@ _SHARED = (Window.INPUT, Window.OUTPUT, Window.SCRATCH)
 
 @dataclass(frozen=True, eq=False)
 class HostTensor:
-    """A tensor of the host.
+    """A tensor of the host."""
 
-    Parameters
-    ----------
-    tensor : Tensor
-        What it is; a constant has its data.
-    place : str
-        ``INPUT``, ``OUTPUT``, ``MEMORY`` or ``CONSTANT``.
-    index : int
-        Which input or output, or its first byte in the memory.
-    """
-
-    tensor: Tensor
-    place: str
-    index: int = 0
+    tensor: Tensor  #: What it is; a constant has its data.
+    place: str  #: ``INPUT``, ``OUTPUT``, ``MEMORY`` or ``CONSTANT``.
+    index: int = 0  #: Which input or output, or its first byte in the memory.
 
     @property
     def nbytes(self) -> int:
@@ -70,24 +60,14 @@ class HostStep:
 
 @dataclass(frozen=True, eq=False)
 class ExportedProgram:
-    """A program in the image, and its windows in the memory.
+    """A program in the image, and its windows in the memory."""
 
-    Parameters
-    ----------
-    program : Program
-        The program.
-    constants, commands : int
-        Their first bytes in the image.
-    windows : mapping of Window to int
-        First byte in the memory of each window but the constants.
-    inputs, outputs : tuple of mapping
-        Fields of their layouts, by :func:`tpulite.export.layouts.layout_fields`.
-    """
-
-    program: Program
+    program: Program  #: The program.
+    #: Their first bytes in the image.
     constants: int
     commands: int
-    windows: Mapping[Window, int]
+    windows: Mapping[Window, int]  #: First byte in the memory of each window but the constants.
+    #: Fields of their layouts, by :func:`tpulite.export.layouts.layout_fields`.
     inputs: tuple[Mapping[str, object], ...]
     outputs: tuple[Mapping[str, object], ...]
 
@@ -103,35 +83,16 @@ class ExportedState:
 
 @dataclass(frozen=True, eq=False)
 class ExportedNetwork:
-    """Everything that the sources hold.
+    """Everything that the sources hold."""
 
-    Parameters
-    ----------
-    graph : Graph
-        The network.
-    config : Config
-        The machine.
-    batch : int
-        Inputs of a run.
-    image : bytes
-        Constants and commands of all programs, each from a page on.
-    memory_bytes : int
-        Windows, which programs share, then tensors between steps of the host.
-    tensors : tuple of HostTensor
-        Tensors of the host; steps and layouts have their numbers.
-    steps : tuple of HostStep or ExportedProgram
-        In the order of a run.
-    states : tuple of ExportedState
-        What is copied behind a run, for the next. No source is a target.
-    """
-
-    graph: Graph
-    config: Config
-    batch: int
-    image: bytes
-    memory_bytes: int
-    tensors: tuple[HostTensor, ...]
-    steps: tuple[HostStep | ExportedProgram, ...]
+    graph: Graph  #: The network.
+    config: Config  #: The machine.
+    batch: int  #: Inputs of a run.
+    image: bytes  #: Constants and commands of all programs, each from a page on.
+    memory_bytes: int  #: Windows, which programs share, then tensors between steps of the host.
+    tensors: tuple[HostTensor, ...]  #: Tensors of the host; steps and layouts have their numbers.
+    steps: tuple[HostStep | ExportedProgram, ...]  #: In the order of a run.
+    #: What is copied behind a run, for the next. No source is a target.
     states: tuple[ExportedState, ...] = ()
 
     @property

@@ -21,18 +21,12 @@ __all__ = ["RecordedRun", "References", "reference_runs", "selftest_text"]
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """Inputs and outputs of one run.
+    """Inputs and outputs of one run."""
 
-    Parameters
-    ----------
-    inputs, outputs : mapping of str to ndarray
-        By name, [batch, *shape].
-    runs : tuple of RecordedRun
-        What programs of the chip have read and written, in the order of the run.
-    """
-
+    #: By name, [batch, *shape].
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
+    #: What programs of the chip have read and written, in the order of the run.
     runs: tuple["RecordedRun", ...]
 
     def has_run(self, programs: Sequence[Program]) -> bool:

@@ -16,33 +16,19 @@ __all__ = ["Sizes"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of an exported network.
+    """Bytes of an exported network."""
 
-    Parameters
-    ----------
-    constants, commands : int
-        Weights and channel records, and commands, in the image.
-    image : int
-        Both, each from a page on.
-    input, output, scratch : int
-        Windows of the program that takes the most memory; others use the same bytes.
-    host : int
-        Tensors between steps of the host.
-    memory : int
-        Everything that is written, from page to page; programs share it.
-    tables : int
-        Constant tables of the host's steps.
-    """
-
+    #: Weights and channel records, and commands, in the image.
     constants: int
     commands: int
-    image: int
+    image: int  #: Both, each from a page on.
+    #: Windows of the program that takes the most memory; others use the same bytes.
     input: int
     output: int
     scratch: int
-    host: int
-    memory: int
-    tables: int
+    host: int  #: Tensors between steps of the host.
+    memory: int  #: Everything that is written, from page to page; programs share it.
+    tables: int  #: Constant tables of the host's steps.
 
     @classmethod
     def of(cls, network: ExportedNetwork) -> "Sizes":

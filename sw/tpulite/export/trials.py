@@ -25,21 +25,11 @@ BYTES = 256
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Operators of a network with one result, run by their library on values of ours.
+    """Operators of a network with one result, run by their library on values of ours."""
 
-    Parameters
-    ----------
-    graph : Graph
-        The network.
-    exactness : Exactness
-        The numerics.
-    nodes : tuple of Node
-        The operators, each of which reads what the one before computes.
-    """
-
-    graph: Graph
-    exactness: Exactness
-    nodes: tuple[Node, ...]
+    graph: Graph  #: The network.
+    exactness: Exactness  #: The numerics.
+    nodes: tuple[Node, ...]  #: The operators, each of which reads what the one before computes.
 
     @classmethod
     def of(cls, graph: Graph, exactness: Exactness, *nodes: Node) -> "Trial":

@@ -13,20 +13,11 @@ AXES = ("batch", "height", "width", "channels")
 
 @dataclass(frozen=True)
 class FileInput:
-    """An input of a file that is an image: four extents.
+    """An input of a file that is an image: four extents."""
 
-    Parameters
-    ----------
-    extents : sequence of int or str
-        In the order of the file; an open one is its name, which may be empty.
-    axes : tuple of str
-        What each of them is.
-    weights : int, optional
-        Channels of the first operator's parameters, where the file leaves them open.
-    """
-
-    extents: Open
-    axes: tuple[str, ...]
+    extents: Open  #: In the order of the file; an open one is its name, which may be empty.
+    axes: tuple[str, ...]  #: What each of them is.
+    #: Channels of the first operator's parameters, where the file leaves them open.
     weights: int | None = None
 
     def known(self, dims: Mapping[str, int]) -> dict[str, int]:

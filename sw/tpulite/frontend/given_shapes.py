@@ -18,17 +18,11 @@ _UNNAMED = "?"
 
 @dataclass(frozen=True)
 class GivenShapes:
-    """What the user says of the shapes of inputs.
+    """What the user says of the shapes of inputs."""
 
-    Parameters
-    ----------
-    shapes : mapping of str to tuple of int
-        Whole shapes, by names of inputs (``--shape``).
-    dims : mapping of str to int
-        Extents, by the names that the file has for them (``--dim``).
-    """
-
+    #: Whole shapes, by names of inputs (``--shape``).
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: Extents, by the names that the file has for them (``--dim``).
     dims: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:

@@ -13,21 +13,14 @@ __all__ = ["Graph", "Node", "Origin", "Quantization", "Source", "State", "Tensor
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
-    """real = scale * (integer - zero_point).
+    """real = scale * (integer - zero_point)."""
 
-    Parameters
-    ----------
-    scale : ndarray of float32, [1] or [channels]
-        Scales; of one that is not :attr:`sound` libraries alone know what it means.
-    zero_point : ndarray of int64, like scale
-        Zero points, in the range of the tensor's dtype.
-    axis : int, optional
-        Axis of the channels, if there are scales of channels.
-    """
-
+    #: Ndarray of float32, [1] or [channels]. Scales; of one that is not :attr:`sound` libraries
+    #: alone know what it means.
     scale: np.ndarray
+    #: Ndarray of int64, like scale. Zero points, in the range of the tensor's dtype.
     zero_point: np.ndarray
-    axis: int | None = None
+    axis: int | None = None  #: Axis of the channels, if there are scales of channels.
 
     @property
     def sound(self) -> bool:
@@ -47,27 +40,14 @@ class Quantization:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor of a graph.
+    """A tensor of a graph."""
 
-    Parameters
-    ----------
-    name : str
-        Name, unique in its graph.
-    shape : tuple of int
-        Extents; activations are [batch, height, width, channels], whatever the file's order.
-    dtype : str
-        Name of a numpy dtype.
-    quantization : Quantization, optional
-        What its integers mean.
-    data : ndarray, optional
-        Value of a constant.
-    """
-
-    name: str
+    name: str  #: Name, unique in its graph.
+    #: Extents; activations are [batch, height, width, channels], whatever the file's order.
     shape: tuple[int, ...]
-    dtype: str
-    quantization: Quantization | None = None
-    data: np.ndarray | None = None
+    dtype: str  #: Name of a numpy dtype.
+    quantization: Quantization | None = None  #: What its integers mean.
+    data: np.ndarray | None = None  #: Value of a constant.
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,27 +92,16 @@ class Node:
     - unsupported: a form of a known operator that has no attributes here; reason, and for a linear
       interpolation places (of each axis the positions between elements)
     - softmax, argmax and everything else: the host's
-
-    Parameters
-    ----------
-    name : str
-        Name, unique in its graph; error messages and reports show it.
-    op : str
-        Operator.
-    inputs, outputs : tuple of str
-        Names of tensors; an optional input that is missing is an empty string.
-    attributes : mapping of str to value
-        Plain values: numbers, strings, tuples of them.
-    source : str
-        What the file calls the operator, for example ``CONV_2D``.
     """
 
-    name: str
-    op: str
+    name: str  #: Name, unique in its graph; error messages and reports show it.
+    op: str  #: Operator.
+    #: Names of tensors; an optional input that is missing is an empty string.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    #: Plain values: numbers, strings, tuples of them.
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    source: str = ""
+    source: str = ""  #: What the file calls the operator, for example ``CONV_2D``.
 
     def __getitem__(self, name: str) -> Any:
         return self.attributes[name]
@@ -140,21 +109,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a tensor is in the file, and how its elements move from there.
+    """What a tensor is in the file, and how its elements move from there."""
 
-    Parameters
-    ----------
-    key : int or str
-        Its number or name in the file.
-    shape : tuple of int, optional
-        Its shape in the file; None if it is that of the tensor.
-    moves : tuple of (shape, perm)
-        What makes the tensor of the file's, in order: each gives it a shape and then permutes its
-        axes, so that axis i becomes axis ``perm[i]``. In the end it gets the tensor's shape.
-    """
-
-    key: int | str
-    shape: tuple[int, ...] | None = None
+    key: int | str  #: Its number or name in the file.
+    shape: tuple[int, ...] | None = None  #: Its shape in the file; None if it is that of the tensor
+    #: What makes the tensor of the file's, in order: each gives it a shape and then permutes its
+    #: axes, so that axis i becomes axis ``perm[i]``. In the end it gets the tensor's shape.
     moves: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
 
     def from_file(self, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -173,73 +133,34 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The file of a graph, of which libraries run parts.
+    """The file of a graph, of which libraries run parts."""
 
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    origins : mapping of str to Origin
-        Tensors of the graph that are tensors of the file, with the same elements.
-    library : str
-        Name and version of the library that has optimized the file; empty if none has.
-    untouched : bytes
-        The file as it was before its shapes were settled; empty if that has changed nothing.
-    numerics : str
-        Name of the numerics that the file says its integers have; empty if it says nothing.
-    """
-
-    data: bytes
+    data: bytes  #: The file.
+    #: Tensors of the graph that are tensors of the file, with the same elements.
     origins: Mapping[str, Origin]
+    #: Name and version of the library that has optimized the file; empty if none has.
     library: str = ""
+    #: The file as it was before its shapes were settled; empty if that has changed nothing.
     untouched: bytes = b""
+    #: Name of the numerics that the file says its integers have; empty if it says nothing.
     numerics: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A value that a network keeps from run to run.
+    """A value that a network keeps from run to run."""
 
-    Parameters
-    ----------
-    name : str
-        Name, unique among the states of a graph.
-    input, output : str
-        Tensors that hold the value before and after a run. The bytes of one are the bytes of the
-        other in the next run, whatever their scales.
-    initial : ndarray
-        Value before the first run, in shape and dtype of both.
-    """
-
-    name: str
+    name: str  #: Name, unique among the states of a graph.
+    #: Tensors that hold the value before and after a run. The bytes of one are the bytes of the
+    #: other in the next run, whatever their scales.
     input: str
     output: str
-    initial: np.ndarray
+    initial: np.ndarray  #: Value before the first run, in shape and dtype of both.
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A network: nodes in an order in which they can run.
-
-    Parameters
-    ----------
-    name : str
-        Name of the network.
-    nodes : tuple of Node
-        Operators; each input is a constant, an input of the graph or an earlier node's output.
-    tensors : mapping of str to Tensor
-        All tensors by name.
-    inputs, outputs : tuple of str
-        Names of the tensors that the user gives and gets.
-    format : str
-        ``tflite`` or ``onnx``.
-    source : Source, optional
-        The file, if there is one; tensors with the same name keep their value in all passes.
-    states : tuple of State
-        What the network keeps from run to run.
-    classes : int, optional
-        How many values of the only output are classes, the first ones; all of them by default.
-        The answer is the class with the largest value, of equal ones the first.
 
     Raises
     ------
@@ -248,14 +169,19 @@ class Graph:
         of a state and its first value differ in shape or dtype, or there cannot be so many classes.
     """
 
-    name: str
+    name: str  #: Name of the network.
+    #: Operators; each input is a constant, an input of the graph or an earlier node's output.
     nodes: tuple[Node, ...]
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, Tensor]  #: All tensors by name.
+    #: Names of the tensors that the user gives and gets.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    format: str
+    format: str  #: ``tflite`` or ``onnx``.
+    #: The file, if there is one; tensors with the same name keep their value in all passes.
     source: Source | None = None
-    states: tuple[State, ...] = ()
+    states: tuple[State, ...] = ()  #: What the network keeps from run to run.
+    #: How many values of the only output are classes, the first ones; all of them by default. The
+    #: answer is the class with the largest value, of equal ones the first.
     classes: int | None = None
 
     @property

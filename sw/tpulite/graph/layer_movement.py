@@ -60,21 +60,14 @@ class Pick(Layer):
 
     Output pixel (y, x) is input pixel ``(rows[y], columns[x])``; if ``transposed``,
     ``(rows[x], columns[y])``. Its channels are those in ``channels``.
-
-    Parameters
-    ----------
-    rows, columns, channels : tuple of int
-        Positions in the input; some may be missing, or be there several times.
-    transposed : bool
-        Whether height and width change places.
-    view : bool
-        Whether who reads it reads a part of the input instead, so that nothing is to be done.
     """
 
+    #: Positions in the input; some may be missing, or be there several times.
     rows: Indices
     columns: Indices
     channels: Indices
-    transposed: bool = False
+    transposed: bool = False  #: Whether height and width change places.
+    #: Whether who reads it reads a part of the input instead, so that nothing is to be done.
     view: bool = False
 
     def __post_init__(self) -> None:
@@ -102,23 +95,12 @@ class DepthToSpace(Layer):
 
     The channels of all inputs, one input after the other, are as many equal parts as a rectangle
     has pixels; no part lies in two inputs. Each pixel has the first ``channels`` of a part.
-
-    Parameters
-    ----------
-    block : tuple of int
-        Height and width of a rectangle.
-    channels : int
-        Channels of the output.
-    pixels : tuple of int
-        For each part its pixel, counted row by row; empty if they are in order.
-    crop : tuple of int
-        Rows and columns that the last rectangles have too many.
     """
 
-    block: tuple[int, int]
-    channels: int
-    pixels: Indices = ()
-    crop: tuple[int, int] = (0, 0)
+    block: tuple[int, int]  #: Height and width of a rectangle.
+    channels: int  #: Channels of the output.
+    pixels: Indices = ()  #: For each part its pixel, counted row by row; empty if they are in order
+    crop: tuple[int, int] = (0, 0)  #: Rows and columns that the last rectangles have too many.
 
     operands = 0
 

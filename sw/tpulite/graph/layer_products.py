@@ -24,30 +24,23 @@ class Conv(Layer):
     """sum of (x - input_zero_point) * (weight - weight_zero_point); padding adds nothing.
 
     A dense layer is a convolution whose kernel covers the activation.
-
-    Parameters
-    ----------
-    weight : ndarray of int8, [kh, kw, C, N]
-        Weights.
-    requantization : Requantization, optional
-        None: the int32 sums are the output (then ``input_zero_point`` need not be 0).
-    int16 : bool
-        Whether input and output are int16. Their columns are pairs, [H, 2 W, C]: upper bytes, then
-        lower bytes with the top bit inverted. Padding is the int16 0; dilation and padding along
-        the width count columns, two to a vector, but the stride along it counts pairs.
-    digits : ndarray of int64, [C], optional
-        Only of int16: products of an input channel count 256**digit times, and sums wrap at int32.
-        Channels of a block of the array have the same digit. Without them all digits are 0.
     """
 
-    weight: np.ndarray
+    weight: np.ndarray  #: Ndarray of int8, [kh, kw, C, N]. Weights.
+    #: None: the int32 sums are the output (then ``input_zero_point`` need not be 0).
     requantization: Requantization | None
     input_zero_point: int = 0
     weight_zero_point: int = 0
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    #: Whether input and output are int16. Their columns are pairs, [H, 2 W, C]: upper bytes, then
+    #: lower bytes with the top bit inverted. Padding is the int16 0; dilation and padding along the
+    #: width count columns, two to a vector, but the stride along it counts pairs.
     int16: bool = False
+    #: Ndarray of int64, [C]. Only of int16: products of an input channel count 256**digit times,
+    #: and sums wrap at int32. Channels of a block of the array have the same digit. Without them
+    #: all digits are 0.
     digits: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -147,29 +140,18 @@ class TransposedConv(Layer):
 
     Tap (i, j) of the kernel goes to output (y * stride - top + i, x * stride - left + j), if there
     is such a pixel. Sums are those of (x - input_zero_point) * (weight - weight_zero_point).
-
-    Parameters
-    ----------
-    weight : ndarray of int8, [kh, kw, C, N]
-        Weights.
-    stride : tuple of int
-        Outputs from the window of a pixel to that of the next.
-    padding : tuple of int
-        Rows and columns of the windows of the first pixels (top, left) that are not there.
-    size : tuple of int
-        Height and width of the output.
-    int16 : bool
-        Whether input and output are int16: columns are pairs, as those of :class:`Conv`. All
-        parameters count vectors.
     """
 
-    weight: np.ndarray
+    weight: np.ndarray  #: Ndarray of int8, [kh, kw, C, N]. Weights.
     requantization: Requantization
-    stride: tuple[int, int]
+    stride: tuple[int, int]  #: Outputs from the window of a pixel to that of the next.
+    #: Rows and columns of the windows of the first pixels (top, left) that are not there.
     padding: tuple[int, int]
-    size: tuple[int, int]
+    size: tuple[int, int]  #: Height and width of the output.
     input_zero_point: int = 0
     weight_zero_point: int = 0
+    #: Whether input and output are int16: columns are pairs, as those of :class:`Conv`. All
+    #: parameters count vectors.
     int16: bool = False
 
     def __post_init__(self) -> None:

@@ -74,26 +74,18 @@ class Pool(Layer):
 
     Average divides by the positions that count and rounds half away from zero. Sum is
     requantized.
-
-    Parameters
-    ----------
-    op : str
-        ``max``, ``average`` or ``sum``.
-    requantization : Requantization, optional
-        Of a sum: one for all channels. It clamps, so ``low`` and ``high`` are without effect.
-    offset : int
-        Average only: the average is that of x + offset, less offset. 128 gives ties the way of
-        uint8 tensors: up.
-    low, high : int
-        Clamp of maximum and average.
     """
 
-    op: str
+    op: str  #: ``max``, ``average`` or ``sum``.
     window: tuple[int, int]
     stride: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    #: Of a sum: one for all channels. It clamps, so ``low`` and ``high`` are without effect.
     requantization: Requantization | None = None
+    #: Average only: the average is that of x + offset, less offset. 128 gives ties the way of uint8
+    #: tensors: up.
     offset: int = 0
+    #: Clamp of maximum and average.
     low: int = INT8[0]
     high: int = INT8[-1]
 
@@ -167,14 +159,10 @@ class Lut(Layer):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Softmax(Layer):
-    """Shares of channels in the sum of their exponentials: of 1/256, less 128.
+    """Shares of channels in the sum of their exponentials: of 1/256, less 128."""
 
-    Parameters
-    ----------
-    words : ndarray of int32, [256]
-        Exponentials of the differences from the largest channel, with 31 fractional bits.
-    """
-
+    #: Ndarray of int32, [256]. Exponentials of the differences from the largest channel, with 31
+    #: fractional bits.
     words: np.ndarray
 
     def __post_init__(self) -> None:

@@ -47,23 +47,6 @@ __all__ = [
 class LayerGraph:
     """A network of integer layers, in an order in which they can run.
 
-    Parameters
-    ----------
-    name : str
-        Name of the network.
-    layers : tuple of Layer
-        Layers.
-    activations : mapping of str to Activation
-        All activations by name.
-    inputs, outputs : tuple of str
-        Activations that come from and go to the host.
-    constants : mapping of str to ndarray of int8, [H, W, C]
-        Activations that are known.
-    unsigned : frozenset of str
-        Inputs and outputs that the host sees as uint8.
-    packed : mapping of str to TensorSpec
-        How the host has inputs whose images are patches of a tensor; offsets do not count.
-
     Raises
     ------
     ValueError
@@ -71,13 +54,16 @@ class LayerGraph:
         the shape and dtype that its layer gives it.
     """
 
-    name: str
-    layers: tuple[Layer, ...]
-    activations: Mapping[str, Activation]
+    name: str  #: Name of the network.
+    layers: tuple[Layer, ...]  #: Layers.
+    activations: Mapping[str, Activation]  #: All activations by name.
+    #: Activations that come from and go to the host.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    #: Mapping of str to ndarray of int8, [H, W, C]. Activations that are known.
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
-    unsigned: frozenset[str] = frozenset()
+    unsigned: frozenset[str] = frozenset()  #: Inputs and outputs that the host sees as uint8.
+    #: How the host has inputs whose images are patches of a tensor; offsets do not count.
     packed: Mapping[str, TensorSpec] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -20,35 +20,24 @@ _RANGES = {
 class Requantization:
     """How int32 sums become int8 or int16: `tpulite.arch.numerics.requantize`, by channel or all.
 
-    Parameters
-    ----------
-    multiplier, shift : ndarray of int64, [C] or [1]
-        As channel records hold them.
-    bias : ndarray of int32, [C] or [1]
-        Added to the sum, wrapping.
-    rounding : Rounding or ndarray of int64, [C]
-        How to round: all channels alike, or each in its own way.
-    zero_point : int
-        Added after scaling.
-    low, high : int or ndarray of int64, [C]
-        Clamp: of all channels alike, or of each.
-    bits : int
-        Width of results: 8 or 16.
-
     Raises
     ------
     ValueError
         If an array has another dtype, rank or length, or a value does not fit a channel record.
     """
 
+    #: Ndarray of int64, [C] or [1]. As channel records hold them.
     multiplier: np.ndarray
     shift: np.ndarray
+    #: Ndarray of int32, [C] or [1]. Added to the sum, wrapping.
     bias: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
+    #: Rounding or ndarray of int64, [C]. How to round: all channels alike, or each in its own way.
     rounding: Rounding | np.ndarray = Rounding.TFLITE
-    zero_point: int = 0
+    zero_point: int = 0  #: Added after scaling.
+    #: Int or ndarray of int64, [C]. Clamp: of all channels alike, or of each.
     low: int | np.ndarray = INT8[0]
     high: int | np.ndarray = INT8[-1]
-    bits: int = 8
+    bits: int = 8  #: Width of results: 8 or 16.
 
     def __post_init__(self) -> None:
         check_array("Requantization", "bias", self.bias, "int32", 1)

@@ -13,27 +13,16 @@ __all__ = ["Bert", "BertSizes"]
 
 @dataclass(frozen=True)
 class BertSizes:
-    """Extents and constants of an encoder.
+    """Extents and constants of an encoder."""
 
-    Parameters
-    ----------
-    layers, width, hidden, vocabulary : int
-        Layers, elements of a token, elements inside the feed-forward part, and tokens.
-    heads : int
-        Heads of attention, of ``width / heads`` elements each.
-    positions : int
-        Tokens of the longest text that it was trained for.
-    epsilon : float
-        Of the normalizations.
-    """
-
+    #: Layers, elements of a token, elements inside the feed-forward part, and tokens.
     layers: int
     width: int
     hidden: int
     vocabulary: int
-    heads: int
-    positions: int
-    epsilon: float
+    heads: int  #: Heads of attention, of ``width / heads`` elements each.
+    positions: int  #: Tokens of the longest text that it was trained for.
+    epsilon: float  #: Of the normalizations.
 
     def __post_init__(self) -> None:
         check_extents(self, "layers", "width", "hidden", "vocabulary", "heads", "positions")
@@ -46,26 +35,18 @@ class BertSizes:
 class Bert:
     """An encoder: ``y = x @ weight.T + bias`` for every matrix.
 
-    Parameters
-    ----------
-    name : str
-        Name of the model.
-    sizes : BertSizes
-        Its extents.
-    weights : mapping of str to array of float32
-        ``words`` [vocabulary, width], ``positions`` [positions, width], ``types`` [kinds, width],
-        ``norm`` and ``norm.bias`` [width]; of layer i the matrices ``i.query``, ``i.key``,
-        ``i.value``, ``i.output``, ``i.up``, ``i.down`` and the gains ``i.attention_norm``,
-        ``i.feed_norm``, each with its ``.bias``.
-
     Raises
     ------
     ValueError
         If a weight is missing, has another shape, or holds what is no number.
     """
 
-    name: str
-    sizes: BertSizes
+    name: str  #: Name of the model.
+    sizes: BertSizes  #: Its extents.
+    #: Mapping of str to array of float32. ``words`` [vocabulary, width], ``positions`` [positions,
+    #: width], ``types`` [kinds, width], ``norm`` and ``norm.bias`` [width]; of layer i the matrices
+    #: ``i.query``, ``i.key``, ``i.value``, ``i.output``, ``i.up``, ``i.down`` and the gains
+    #: ``i.attention_norm``, ``i.feed_norm``, each with its ``.bias``.
     weights: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:

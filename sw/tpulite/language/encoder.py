@@ -22,21 +22,11 @@ __all__ = ["Embedder", "SentenceEncoder", "load_encoder", "mean_vector"]
 
 @dataclass(frozen=True, eq=False)
 class SentenceEncoder:
-    """An encoder that is ready to run.
+    """An encoder that is ready to run."""
 
-    Parameters
-    ----------
-    network : Model
-        The compiled network: tokens to hidden states.
-    sentences : Sentences
-        Its tokenizer.
-    key : str
-        A name for all that a vector depends on besides its text.
-    """
-
-    network: Model
-    sentences: Sentences
-    key: str
+    network: Model  #: The compiled network: tokens to hidden states.
+    sentences: Sentences  #: Its tokenizer.
+    key: str  #: A name for all that a vector depends on besides its text.
 
     @property
     def cycles(self) -> int:

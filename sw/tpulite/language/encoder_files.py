@@ -22,26 +22,13 @@ LENGTH = 128
 
 @dataclass(frozen=True, eq=False)
 class EncoderFile:
-    """A file of an encoder.
+    """A file of an encoder."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the network.
-    length : int
-        Tokens of a text.
-    digest : str
-        A name for its content.
-    quantized : bool
-        Whether it holds integers already.
-    onnx : callable
-        Returns an ONNX file whose shapes are fixed; ValueError if it is no encoder.
-    """
-
-    name: str
-    length: int
-    digest: str
-    quantized: bool
+    name: str  #: Name of the network.
+    length: int  #: Tokens of a text.
+    digest: str  #: A name for its content.
+    quantized: bool  #: Whether it holds integers already.
+    #: Returns an ONNX file whose shapes are fixed; ValueError if it is no encoder.
     onnx: Callable[[], bytes]
 
 

@@ -13,28 +13,19 @@ __all__ = ["Llama", "Sizes"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Extents and constants of a model.
+    """Extents and constants of a model."""
 
-    Parameters
-    ----------
-    layers, width, hidden, vocabulary : int
-        Layers, elements of a token, elements inside the feed-forward part, and tokens.
-    heads, key_heads, depth : int
-        Heads of queries, heads of keys and values, and elements of a head.
-    positions : int
-        Tokens of the longest text that the model was trained for.
-    base, epsilon : float
-        Of the rotary embedding, and of the normalizations.
-    """
-
+    #: Layers, elements of a token, elements inside the feed-forward part, and tokens.
     layers: int
     width: int
     hidden: int
     vocabulary: int
+    #: Heads of queries, heads of keys and values, and elements of a head.
     heads: int
     key_heads: int
     depth: int
-    positions: int
+    positions: int  #: Tokens of the longest text that the model was trained for.
+    #: Of the rotary embedding, and of the normalizations.
     base: float
     epsilon: float
 
@@ -52,25 +43,17 @@ class Sizes:
 class Llama:
     """A model: ``y = x @ weight.T`` for every matrix, rotary halves apart as in safetensors files.
 
-    Parameters
-    ----------
-    name : str
-        Name of the model.
-    sizes : Sizes
-        Its extents.
-    weights : mapping of str to array of float32
-        ``embedding`` [vocabulary, width], ``norm`` [width], ``head`` [vocabulary, width], and of
-        layer i ``i.attention_norm``, ``i.query``, ``i.key``, ``i.value``, ``i.output``,
-        ``i.feed_norm``, ``i.gate``, ``i.up``, ``i.down``.
-
     Raises
     ------
     ValueError
         If a weight is missing, has another shape, or holds what is no number.
     """
 
-    name: str
-    sizes: Sizes
+    name: str  #: Name of the model.
+    sizes: Sizes  #: Its extents.
+    #: Mapping of str to array of float32. ``embedding`` [vocabulary, width], ``norm`` [width],
+    #: ``head`` [vocabulary, width], and of layer i ``i.attention_norm``, ``i.query``, ``i.key``,
+    #: ``i.value``, ``i.output``, ``i.feed_norm``, ``i.gate``, ``i.up``, ``i.down``.
     weights: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:

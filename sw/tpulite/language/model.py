@@ -26,20 +26,12 @@ POSITIONS = 256
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """A model whose network computes the logits of one token, from it and a cache.
+    """A model whose network computes the logits of one token, from it and a cache."""
 
-    Parameters
-    ----------
-    network : Model
-        The compiled network of :func:`tpulite.language.step.step_file`; its states are the cache.
-    vocabulary : int
-        Tokens that it knows.
-    positions : int, optional
-        Tokens that the cache holds; by default it keeps the last ones of a text of any length.
-    """
-
+    #: The compiled network of :func:`tpulite.language.step.step_file`; its states are the cache.
     network: Model
-    vocabulary: int
+    vocabulary: int  #: Tokens that it knows.
+    #: Tokens that the cache holds; by default it keeps the last ones of a text of any length.
     positions: int | None = None
 
     @property

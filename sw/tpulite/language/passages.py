@@ -22,21 +22,11 @@ _SHORT = 4
 
 @dataclass(frozen=True)
 class Passage:
-    """A part of a file.
+    """A part of a file."""
 
-    Parameters
-    ----------
-    file : Path
-        The file.
-    line : int
-        Its first line, from 1.
-    text : str
-        What it says.
-    """
-
-    file: Path
-    line: int
-    text: str
+    file: Path  #: The file.
+    line: int  #: Its first line, from 1.
+    text: str  #: What it says.
 
 
 def find_texts(folder: Path, patterns: Sequence[str] = DOCUMENTS) -> Iterator[tuple[Path, str]]:

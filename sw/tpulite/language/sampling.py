@@ -11,27 +11,18 @@ __all__ = ["Sampling"]
 class Sampling:
     """How tokens are chosen; by default always the most likely one.
 
-    Parameters
-    ----------
-    temperature : float
-        0 for the most likely token; 1 draws with the model's own probabilities.
-    top_k : int, optional
-        Draw among so many of the most likely tokens.
-    top_p : float, optional
-        Draw among the most likely tokens that together have this probability.
-    seed : int
-        Of the draws.
-
     Raises
     ------
     ValueError
         If a value is impossible.
     """
 
+    #: 0 for the most likely token; 1 draws with the model's own probabilities.
     temperature: float = 0.0
-    top_k: int | None = None
+    top_k: int | None = None  #: Draw among so many of the most likely tokens.
+    #: Draw among the most likely tokens that together have this probability.
     top_p: float | None = None
-    seed: int = 0
+    seed: int = 0  #: Of the draws.
 
     def __post_init__(self) -> None:
         if not (self.temperature >= 0 and np.isfinite(self.temperature)):

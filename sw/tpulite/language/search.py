@@ -14,37 +14,19 @@ __all__ = ["Found", "Index"]
 
 @dataclass(frozen=True)
 class Found:
-    """A passage, and how close it is to a question.
+    """A passage, and how close it is to a question."""
 
-    Parameters
-    ----------
-    passage : Passage
-        The passage.
-    score : float
-        Cosine of the angle between both vectors.
-    """
-
-    passage: Passage
-    score: float
+    passage: Passage  #: The passage.
+    score: float  #: Cosine of the angle between both vectors.
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Passages with their vectors.
+    """Passages with their vectors."""
 
-    Parameters
-    ----------
-    passages : sequence of Passage
-        The passages.
-    vectors : ndarray of float32, [passages, width]
-        Their vectors, of length 1.
-    embedded : int
-        How many vectors were computed, not kept from before.
-    """
-
-    passages: Sequence[Passage]
-    vectors: np.ndarray
-    embedded: int
+    passages: Sequence[Passage]  #: The passages.
+    vectors: np.ndarray  #: Ndarray of float32, [passages, width]. Their vectors, of length 1.
+    embedded: int  #: How many vectors were computed, not kept from before.
 
     @classmethod
     def build(

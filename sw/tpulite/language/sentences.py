@@ -18,21 +18,14 @@ _CALIBRATION = Path(__file__).with_name("calibration.txt")
 class Sentences:
     """The tokenizer of an encoder.
 
-    Parameters
-    ----------
-    tokens : object
-        A ``tokenizers.Tokenizer`` that neither cuts nor pads.
-    length : int
-        Tokens of every text, control tokens and padding included.
-
     Raises
     ------
     ValueError
         If no text fits between the control tokens.
     """
 
-    tokens: Any
-    length: int
+    tokens: Any  #: A ``tokenizers.Tokenizer`` that neither cuts nor pads.
+    length: int  #: Tokens of every text, control tokens and padding included.
 
     def __post_init__(self) -> None:
         if self.room < 1:

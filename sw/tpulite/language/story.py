@@ -20,14 +20,9 @@ __all__ = ["Storyteller", "load_storyteller"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Storyteller(LanguageModel):
-    """A language model whose tokens are words.
+    """A language model whose tokens are words."""
 
-    Parameters
-    ----------
-    words : Words
-        Its vocabulary; the first token stands between stories, so it begins and ends one.
-    """
-
+    #: Its vocabulary; the first token stands between stories, so it begins and ends one.
     words: Words
 
     def given(self, token: int, position: int) -> dict[str, np.ndarray]:

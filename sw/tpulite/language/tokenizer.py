@@ -23,21 +23,11 @@ _BEGIN, _END = "<|im_start|>", "<|im_end|>"
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """The tokens of a model.
+    """The tokens of a model."""
 
-    Parameters
-    ----------
-    tokens : object
-        A ``tokenizers.Tokenizer``.
-    stops : tuple of int
-        Tokens that end an answer.
-    system : str
-        What a conversation begins with; empty for a model that is not made for any.
-    """
-
-    tokens: Any
-    stops: tuple[int, ...]
-    system: str
+    tokens: Any  #: A ``tokenizers.Tokenizer``.
+    stops: tuple[int, ...]  #: Tokens that end an answer.
+    system: str  #: What a conversation begins with; empty for a model that is not made for any.
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; names of control tokens become these."""

@@ -19,14 +19,9 @@ class KeptVectors:
     """A folder of vectors. Each is written whole or not at all, so any number may write at once.
 
     A folder that cannot be written keeps nothing.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they are; it is made when it is needed.
     """
 
-    folder: Path
+    folder: Path  #: Where they are; it is made when it is needed.
 
     @classmethod
     def of(cls, key: str) -> "KeptVectors":

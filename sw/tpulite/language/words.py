@@ -25,11 +25,6 @@ class Words:
 
     Words are in lower case but for names; in text, a sentence begins with a capital.
 
-    Parameters
-    ----------
-    known : tuple of str
-        All of them.
-
     Raises
     ------
     ValueError
@@ -44,7 +39,7 @@ class Words:
     '"Hello," said Tom.'
     """
 
-    known: tuple[str, ...]
+    known: tuple[str, ...]  #: All of them.
 
     def __post_init__(self) -> None:
         if len(self.known) < 2 or len({*self.known}) < len(self.known):

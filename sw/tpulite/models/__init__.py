@@ -31,20 +31,12 @@ CLASSES = 10
 
 @dataclass(frozen=True, eq=False)
 class DigitsTest:
-    """Held-out digits: no image of them was seen in training.
+    """Held-out digits: no image of them was seen in training."""
 
-    Parameters
-    ----------
-    images : ndarray of int8, [n, 256]
-        Pixels, row by row, from 0 (white) to 127 (ink).
-    labels : ndarray of uint8, [n]
-        Which digit each one is.
-    float_predictions : ndarray of uint8, [n]
-        Classes that the MLP had given before it was quantized.
-    """
-
+    #: Ndarray of int8, [n, 256]. Pixels, row by row, from 0 (white) to 127 (ink).
     images: np.ndarray
-    labels: np.ndarray
+    labels: np.ndarray  #: Ndarray of uint8, [n]. Which digit each one is.
+    #: Ndarray of uint8, [n]. Classes that the MLP had given before it was quantized.
     float_predictions: np.ndarray
 
     def __len__(self) -> int:

@@ -41,37 +41,21 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Segment:
-    """Nodes that run on one side, in order.
+    """Nodes that run on one side, in order."""
 
-    Parameters
-    ----------
-    nodes : tuple of Node
-        The nodes.
-    inputs, outputs : tuple of str
-        Tensors that come from before it (not constants), and that others, or the user, need.
-    """
-
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node, ...]  #: The nodes.
+    #: Tensors that come from before it (not constants), and that others, or the user, need.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class HostSegment(Segment):
-    """Nodes of the host.
+    """Nodes of the host."""
 
-    Parameters
-    ----------
-    reasons : tuple of str
-        For each node, why.
-    macs : int
-        Its multiplications.
-    library : bool
-        Whether the library of the file's format must run it, as numpy lacks an operator of it.
-    """
-
-    reasons: tuple[str, ...]
-    macs: int
+    reasons: tuple[str, ...]  #: For each node, why.
+    macs: int  #: Its multiplications.
+    #: Whether the library of the file's format must run it, as numpy lacks an operator of it.
     library: bool
 
 

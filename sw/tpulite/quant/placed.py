@@ -12,53 +12,26 @@ __all__ = ["NodePlacement", "Placed"]
 
 @dataclass(frozen=True)
 class NodePlacement:
-    """Where a node runs.
+    """Where a node runs."""
 
-    Parameters
-    ----------
-    engine : str
-        ``MXU``, ``VPU``, ``none`` for a change of shape alone, or ``host``.
-    reason : str
-        Why the host must run it; empty for the others.
-    natural : bool
-        Whether it is an operator of :data:`NATURAL_HOST`, which at the ends of a network needs
-        nobody's permission.
-    follows : bool
-        Whether it runs on the CPU only because others do.
-    """
-
-    engine: str
-    reason: str = ""
+    engine: str  #: ``MXU``, ``VPU``, ``none`` for a change of shape alone, or ``host``.
+    reason: str = ""  #: Why the host must run it; empty for the others.
+    #: Whether it is an operator of :data:`NATURAL_HOST`, which at the ends of a network needs
+    #: nobody's permission.
     natural: bool = False
-    follows: bool = False
+    follows: bool = False  #: Whether it runs on the CPU only because others do.
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A network, each of its nodes in its place.
+    """A network, each of its nodes in its place."""
 
-    Parameters
-    ----------
-    graph : Graph
-        The network.
-    exactness : Exactness
-        The numerics.
-    placements : mapping of str to NodePlacement
-        Of each node by name.
-    levels : mapping of str to int
-        Number of each node's segment: those of the host are even, those of the machine odd.
-    contexts : mapping of int to GraphContext
-        Layers of each segment of the machine.
-    libraries : frozenset of int
-        Segments of the host that a library must run, as numpy lacks an operator of them.
-    along : mapping of str to str
-        Nodes that the machine could run and the host takes along, and why.
-    """
-
-    graph: Graph
-    exactness: Exactness
-    placements: Mapping[str, NodePlacement]
+    graph: Graph  #: The network.
+    exactness: Exactness  #: The numerics.
+    placements: Mapping[str, NodePlacement]  #: Of each node by name.
+    #: Number of each node's segment: those of the host are even, those of the machine odd.
     levels: Mapping[str, int]
-    contexts: Mapping[int, GraphContext]
+    contexts: Mapping[int, GraphContext]  #: Layers of each segment of the machine.
+    #: Segments of the host that a library must run, as numpy lacks an operator of them.
     libraries: frozenset[int]
-    along: Mapping[str, str]
+    along: Mapping[str, str]  #: Nodes that the machine could run and the host takes along, and why.

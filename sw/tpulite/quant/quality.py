@@ -15,70 +15,38 @@ BEST = 120.0
 
 @dataclass(frozen=True)
 class TensorError:
-    """A tensor of the quantized network against that of floats.
+    """A tensor of the quantized network against that of floats."""
 
-    Parameters
-    ----------
-    tensor, operator : str
-        Its name in the file, and the operator that computes it.
-    decibels : float
-        Signal to noise: 6 dB are a bit.
-    lost : float
-        How many dB less that is than that of the operator's worst input.
-    largest, range : float
-        Largest difference, and largest magnitude of the floats.
-    """
-
+    #: Its name in the file, and the operator that computes it.
     tensor: str
     operator: str
-    decibels: float
-    lost: float
+    decibels: float  #: Signal to noise: 6 dB are a bit.
+    lost: float  #: How many dB less that is than that of the operator's worst input.
+    #: Largest difference, and largest magnitude of the floats.
     largest: float
     range: float
 
 
 @dataclass(frozen=True)
 class OutputError:
-    """An output of the quantized network against that of floats.
+    """An output of the quantized network against that of floats."""
 
-    Parameters
-    ----------
-    output : str
-        Its name in the file.
-    cosine : float
-        Of the angle between all its numbers and the floats; of integers the share that is equal.
-    decibels : float
-        Signal to noise.
-    agreement : float, optional
-        Share of the rows whose largest number is in the same place; None if it has no classes.
-    """
-
-    output: str
+    output: str  #: Its name in the file.
+    #: Of the angle between all its numbers and the floats; of integers the share that is equal.
     cosine: float
-    decibels: float
+    decibels: float  #: Signal to noise.
+    #: Share of the rows whose largest number is in the same place; None if it has no classes.
     agreement: float | None
 
 
 @dataclass(frozen=True)
 class Quality:
-    """What quantization costs.
+    """What quantization costs."""
 
-    Parameters
-    ----------
-    tensors : tuple of TensorError
-        All that both networks have, in the order of the file.
-    samples : int
-        How many samples were run.
-    outputs : tuple of OutputError
-        All outputs, in the order of the file.
-    floats : tuple of str
-        Tensors that were left in floats because 8 bits lost too much.
-    """
-
-    tensors: tuple[TensorError, ...]
-    samples: int
-    outputs: tuple[OutputError, ...]
-    floats: tuple[str, ...] = ()
+    tensors: tuple[TensorError, ...]  #: All that both networks have, in the order of the file.
+    samples: int  #: How many samples were run.
+    outputs: tuple[OutputError, ...]  #: All outputs, in the order of the file.
+    floats: tuple[str, ...] = ()  #: Tensors that were left in floats because 8 bits lost too much.
 
     @property
     def agreement(self) -> float | None:

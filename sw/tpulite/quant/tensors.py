@@ -35,21 +35,11 @@ class UnsupportedError(ValueError):
 
 @dataclass(frozen=True)
 class Quantized:
-    """Quantization of an 8-bit tensor.
+    """Quantization of an 8-bit tensor."""
 
-    Parameters
-    ----------
-    scale : float32
-        Scale.
-    zero_point : int
-        Zero point of the tensor as its file has it.
-    unsigned : bool
-        Whether the tensor is uint8.
-    """
-
-    scale: np.float32
-    zero_point: int
-    unsigned: bool
+    scale: np.float32  #: Float32. Scale.
+    zero_point: int  #: Zero point of the tensor as its file has it.
+    unsigned: bool  #: Whether the tensor is uint8.
 
     @property
     def low(self) -> int:

@@ -23,34 +23,20 @@ _LANGUAGE: tuple[Library, ...] = tuple(
 
 @dataclass(frozen=True)
 class Job:
-    """Checks that differ by a seed.
+    """Checks that differ by a seed."""
 
-    Parameters
-    ----------
-    check : str
-        ``module:function``, imported by workers: of a seed, it returns counts by name, and raises
-        an error if the check fails.
-    about : str
-        What is checked, in a line.
-    seeds : int
-        Seeds of a task: a second or some of work.
-    packages : tuple of str
-        Packages of ours that results depend on besides ``tpulite``.
-    libraries : tuple of Library
-        What must be installed besides.
-    ready : str
-        ``module:function`` that raises an error if something else is missing; or nothing.
-    smallest : str
-        ``module:function`` of a seed and a folder: it writes the smallest case into the folder that
-        fails as that of the seed does, and returns its path; or nothing.
-    """
-
+    #: ``module:function``, imported by workers: of a seed, it returns counts by name, and raises an
+    #: error if the check fails.
     check: str
-    about: str
-    seeds: int
+    about: str  #: What is checked, in a line.
+    seeds: int  #: Seeds of a task: a second or some of work.
+    #: Packages of ours that results depend on besides ``tpulite``.
     packages: tuple[str, ...] = ("tpulite_testing",)
-    libraries: tuple[Library, ...] = field(default=())
+    libraries: tuple[Library, ...] = field(default=())  #: What must be installed besides.
+    #: ``module:function`` that raises an error if something else is missing; or nothing.
     ready: str = ""
+    #: ``module:function`` of a seed and a folder: it writes the smallest case into the folder that
+    #: fails as that of the seed does, and returns its path; or nothing.
     smallest: str = ""
 
 

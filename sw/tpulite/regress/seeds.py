@@ -18,22 +18,13 @@ __all__ = ["Seeds", "job_identity", "jobs_identity", "run_seeds", "smallest_case
 
 @dataclass(frozen=True)
 class Seeds:
-    """A range of seeds.
+    """A range of seeds."""
 
-    Parameters
-    ----------
-    job : str
-        Whose.
-    start, stop : int
-        The first one, and the first one behind them.
-    identity : str
-        What results depend on besides.
-    """
-
-    job: str
+    job: str  #: Whose.
+    #: The first one, and the first one behind them.
     start: int
     stop: int
-    identity: str
+    identity: str  #: What results depend on besides.
 
     @property
     def key(self) -> str:

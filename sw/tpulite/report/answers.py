@@ -19,23 +19,12 @@ _FEW = 16
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """An output of one input.
+    """An output of one input."""
 
-    Parameters
-    ----------
-    tensor : Tensor
-        The output.
-    values : ndarray
-        Its values as real numbers.
-    names : sequence of str
-        Names of its classes, if there are any.
-    classes : int, optional
-        How many of its values are classes, the first ones; all of them by default.
-    """
-
-    tensor: Tensor
-    values: np.ndarray
-    names: Sequence[str] = ()
+    tensor: Tensor  #: The output.
+    values: np.ndarray  #: Its values as real numbers.
+    names: Sequence[str] = ()  #: Names of its classes, if there are any.
+    #: How many of its values are classes, the first ones; all of them by default.
     classes: int | None = None
 
     @property

@@ -55,17 +55,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Allowance:
-    """By how much a figure may be worse than the baseline.
+    """By how much a figure may be worse than the baseline."""
 
-    Parameters
-    ----------
-    value : float
-        The amount.
-    percent : bool
-        Whether it is percent of the baseline's figure; of accuracy, percentage points.
-    """
-
-    value: float = 0.0
+    value: float = 0.0  #: The amount.
+    #: Whether it is percent of the baseline's figure; of accuracy, percentage points.
     percent: bool = False
 
     def of(self, name: str, figure: float) -> float:
@@ -80,22 +73,13 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a run beside that of the baseline.
+    """A figure of a run beside that of the baseline."""
 
-    Parameters
-    ----------
-    name : str
-        One of :data:`FIGURES`.
-    baseline, found : int or float
-        Both figures.
-    allowed : Allowance
-        By how much it may be worse.
-    """
-
-    name: str
+    name: str  #: One of :data:`FIGURES`.
+    #: Both figures.
     baseline: float
     found: float
-    allowed: Allowance = Allowance()
+    allowed: Allowance = Allowance()  #: By how much it may be worse.
 
     @property
     def title(self) -> str:
@@ -143,23 +127,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is compared: figures, and the conditions under which they hold.
+    """What is compared: figures, and the conditions under which they hold."""
 
-    Parameters
-    ----------
-    network : str
-        Its name.
-    version : str
-        The tpulite that measured.
-    conditions : mapping of str to object
-        Plain values by name. Two baselines can be compared if they are equal.
-    figures : mapping of str to int or float
-        By names of :data:`FIGURES`; without accuracy if no data set was evaluated.
-    """
-
-    network: str
-    version: str
+    network: str  #: Its name.
+    version: str  #: The tpulite that measured.
+    #: Plain values by name. Two baselines can be compared if they are equal.
     conditions: Mapping[str, Any]
+    #: By names of :data:`FIGURES`; without accuracy if no data set was evaluated.
     figures: Mapping[str, float]
 
     def text(self) -> str:

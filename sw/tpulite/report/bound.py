@@ -27,18 +27,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class BoundReport:
-    """A bound program, and what was chosen for its shape.
+    """A bound program, and what was chosen for its shape."""
 
-    Parameters
-    ----------
-    program : Program
-        The program.
-    plan : NetworkPlan
-        What was chosen.
-    """
-
-    program: Program
-    plan: NetworkPlan
+    program: Program  #: The program.
+    plan: NetworkPlan  #: What was chosen.
 
     @cached_property
     def _profile(self) -> list[LayerProfile]:

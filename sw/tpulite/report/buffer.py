@@ -18,22 +18,13 @@ _EMPTY = -2
 
 @dataclass(frozen=True)
 class BufferUse:
-    """How much of the unified buffer a program takes.
+    """How much of the unified buffer a program takes."""
 
-    Parameters
-    ----------
-    touched : int
-        Rows that are used for anything at any time: where the allocator has been.
-    live : int
-        Most rows that hold something needed, at any command in program order. No placement of the
-        same commands in the same order can take fewer.
-    at : int
-        Index of the first command at which there are so many.
-    """
-
-    touched: int
+    touched: int  #: Rows that are used for anything at any time: where the allocator has been.
+    #: Most rows that hold something needed, at any command in program order. No placement of the
+    #: same commands in the same order can take fewer.
     live: int
-    at: int
+    at: int  #: Index of the first command at which there are so many.
 
 
 def buffer_use(program: Program) -> BufferUse:
@@ -72,23 +63,14 @@ def live_rows(program: Program) -> tuple[np.ndarray, int]:
 
 
 class Lives(NamedTuple):
-    """Rows of the unified buffer that are given up together.
+    """Rows of the unified buffer that are given up together."""
 
-    Parameters
-    ----------
-    rows : array of int
-        The rows.
-    born, read : array of int
-        Commands that wrote each of them, and that read it last; ``born`` is -1 for what an earlier
-        program has left there, ``read`` is ``born`` if nothing reads it.
-    over : int
-        The command that writes them again, after the last of the program if there is none.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  #: The rows.
+    #: Commands that wrote each of them, and that read it last; ``born`` is -1 for what an earlier
+    #: program has left there, ``read`` is ``born`` if nothing reads it.
     born: np.ndarray
     read: np.ndarray
-    over: int
+    over: int  #: The command that writes them again, after the last of the program if there is none
 
 
 def find_lives(program: Program) -> Iterator[Lives]:

@@ -18,24 +18,14 @@ _ACTIVATIONS, _LEFT = "activations", "before the run"
 
 
 class Block(NamedTuple):
-    """Rows of the unified buffer that hold one thing for a while.
+    """Rows of the unified buffer that hold one thing for a while."""
 
-    Parameters
-    ----------
-    layer : int
-        Number of the layer that it is written for; -1 for what was there before.
-    kind : str
-        What it is.
-    row, end : int
-        First row, and last row + 1.
-    start, stop : int
-        Cycle in which its first writer starts, and in which its last reader is done.
-    """
-
-    layer: int
-    kind: str
+    layer: int  #: Number of the layer that it is written for; -1 for what was there before.
+    kind: str  #: What it is.
+    #: First row, and last row + 1.
     row: int
     end: int
+    #: Cycle in which its first writer starts, and in which its last reader is done.
     start: int
     stop: int
 

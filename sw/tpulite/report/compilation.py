@@ -18,45 +18,26 @@ __all__ = ["CompilationReport", "compilation_table", "report_programs"]
 
 @dataclass(frozen=True)
 class CompilationReport:
-    """What the programs of a network need for one run.
+    """What the programs of a network need for one run."""
 
-    Parameters
-    ----------
-    commands : int
-        Commands.
-    macs : int
-        Multiplications, padding not counted.
-    read_bytes, written_bytes : int
-        Bytes of DRAM traffic, commands included.
-    constant_bytes, scratch_bytes : int
-        Those of them that are weights and records, and images that do not stay on chip.
-    touched_rows : int
-        Rows of the unified buffer that are used for anything at any time.
-    live_rows : int
-        Most rows that are live at one time, the peak: a lower bound of ``touched_rows``.
-    ub_rows : int
-        Rows that there are.
-    removed_channels, removed_macs : int
-        Channels of activations, and multiplications, that no result needs and that were left out.
-    cycles : int, optional
-        Cycles that the cycle model predicts, with the programs' memory; None if it was not asked.
-    memories : tuple of MemoryUse
-        What they need of each memory.
-    """
-
-    commands: int
-    macs: int
+    commands: int  #: Commands.
+    macs: int  #: Multiplications, padding not counted.
+    #: Bytes of DRAM traffic, commands included.
     read_bytes: int
     written_bytes: int
+    #: Those of them that are weights and records, and images that do not stay on chip.
     constant_bytes: int
     scratch_bytes: int
-    touched_rows: int
+    touched_rows: int  #: Rows of the unified buffer that are used for anything at any time.
+    #: Most rows that are live at one time, the peak: a lower bound of ``touched_rows``.
     live_rows: int
-    ub_rows: int
+    ub_rows: int  #: Rows that there are.
+    #: Channels of activations, and multiplications, that no result needs and that were left out.
     removed_channels: int = 0
     removed_macs: int = 0
+    #: Cycles that the cycle model predicts, with the programs' memory; None if it was not asked.
     cycles: int | None = None
-    memories: tuple[MemoryUse, ...] = ()
+    memories: tuple[MemoryUse, ...] = ()  #: What they need of each memory.
 
     def line(self) -> str:
         """Return traffic and room in words, and what was left out, if that is something."""

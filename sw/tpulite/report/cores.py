@@ -17,21 +17,11 @@ __all__ = ["CoresReport"]
 
 @dataclass(frozen=True)
 class CoresReport:
-    """A shape on several cores.
+    """A shape on several cores."""
 
-    Parameters
-    ----------
-    cores : tuple of CoreProgram
-        The program of each.
-    alone : Program
-        The program of one core that computes all.
-    names : sequence of str
-        Files of the programs.
-    """
-
-    cores: tuple[CoreProgram, ...]
-    alone: Program
-    names: Sequence[str]
+    cores: tuple[CoreProgram, ...]  #: The program of each.
+    alone: Program  #: The program of one core that computes all.
+    names: Sequence[str]  #: Files of the programs.
 
     @cached_property
     def each(self) -> list[int]:

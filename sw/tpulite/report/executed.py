@@ -17,23 +17,14 @@ __all__ = ["Executed", "bytes_a_cycle", "command_layers", "executed", "rows_need
 
 
 class Executed(NamedTuple):
-    """A command that an engine executed.
+    """A command that an engine executed."""
 
-    Parameters
-    ----------
-    number : int
-        Which command of the program.
-    first, start, stop : int
-        First cycle that counted for it, that in which it had its tokens, last cycle + 1.
-    states : array of int
-        Cycles in each :class:`tpulite.arch.registers.EngineState`.
-    """
-
-    number: int
+    number: int  #: Which command of the program.
+    #: First cycle that counted for it, that in which it had its tokens, last cycle + 1.
     first: int
     start: int
     stop: int
-    states: np.ndarray
+    states: np.ndarray  #: Cycles in each :class:`tpulite.arch.registers.EngineState`.
 
 
 def executed(trace: EngineTrace) -> Iterator[Executed]:

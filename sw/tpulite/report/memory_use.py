@@ -16,26 +16,16 @@ _TENSORS = (Window.INPUT, Window.OUTPUT, Window.SCRATCH)
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """What the programs of a network need of a memory in one run.
+    """What the programs of a network need of a memory in one run."""
 
-    Parameters
-    ----------
-    memory : str
-        Its name, as ``--memory`` takes it.
-    holds : str
-        What lies in it: ``constants and commands``, ``tensors``, or ``everything``.
-    read_bytes, written_bytes : int
-        Bytes that move, whole beats.
-    peak_bytes : int
-        Bytes that it must hold: constants and commands of all programs, and the inputs, outputs and
-        scratch of the program that has the most, as programs run one after the other. Padding
-        between windows does not count.
-    """
-
-    memory: str
-    holds: str
+    memory: str  #: Its name, as ``--memory`` takes it.
+    holds: str  #: What lies in it: ``constants and commands``, ``tensors``, or ``everything``.
+    #: Bytes that move, whole beats.
     read_bytes: int
     written_bytes: int
+    #: Bytes that it must hold: constants and commands of all programs, and the inputs, outputs and
+    #: scratch of the program that has the most, as programs run one after the other. Padding
+    #: between windows does not count.
     peak_bytes: int
 
     def line(self) -> str:

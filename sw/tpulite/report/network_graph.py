@@ -13,52 +13,25 @@ __all__ = ["Box", "NetworkGraph"]
 
 @dataclass(frozen=True)
 class Box:
-    """An operator, an input or an output.
+    """An operator, an input or an output."""
 
-    Parameters
-    ----------
-    name : str
-        The node; of an input or output: the tensor.
-    operator : str
-        What its file calls it, or ``input``, ``output``.
-    shape : str
-        What comes out of it: ``1x32x32x16 int8``.
-    takes : str
-        Shapes of what goes in; empty for an input.
-    where : str
-        ``MXU``, ``VPU``, ``host``, or ``none`` if nobody computes anything.
-    by : str, optional
-        What computes it, of the CPU with its library; None for inputs and outputs.
-    why : str
-        Why it runs on the CPU, if it does.
-    macs : int
-        Multiplications, padding included.
-    """
-
-    name: str
-    operator: str
-    shape: str
-    takes: str = ""
-    where: str = "none"
+    name: str  #: The node; of an input or output: the tensor.
+    operator: str  #: What its file calls it, or ``input``, ``output``.
+    shape: str  #: What comes out of it: ``1x32x32x16 int8``.
+    takes: str = ""  #: Shapes of what goes in; empty for an input.
+    where: str = "none"  #: ``MXU``, ``VPU``, ``host``, or ``none`` if nobody computes anything.
+    #: What computes it, of the CPU with its library; None for inputs and outputs.
     by: str | None = None
-    why: str = ""
-    macs: int = 0
+    why: str = ""  #: Why it runs on the CPU, if it does.
+    macs: int = 0  #: Multiplications, padding included.
 
 
 @dataclass(frozen=True)
 class NetworkGraph:
-    """Boxes, and arrows between them.
+    """Boxes, and arrows between them."""
 
-    Parameters
-    ----------
-    boxes : tuple of Box
-        Inputs, operators in order, outputs.
-    arrows : tuple of (int, int)
-        From which box to which, by their numbers; none twice.
-    """
-
-    boxes: tuple[Box, ...]
-    arrows: tuple[tuple[int, int], ...]
+    boxes: tuple[Box, ...]  #: Inputs, operators in order, outputs.
+    arrows: tuple[tuple[int, int], ...]  #: From which box to which, by their numbers; none twice.
 
     @property
     def operators(self) -> tuple[Box, ...]:

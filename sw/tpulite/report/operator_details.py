@@ -16,19 +16,12 @@ _FEW = 16
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often the values of a constant occur, in bins of equal width.
+    """How often the values of a constant occur, in bins of equal width."""
 
-    Parameters
-    ----------
-    low, high : float
-        Least and largest value, as stored: integers of a quantized tensor.
-    counts : tuple of int
-        Values in each bin.
-    """
-
+    #: Least and largest value, as stored: integers of a quantized tensor.
     low: float
     high: float
-    counts: tuple[int, ...]
+    counts: tuple[int, ...]  #: Values in each bin.
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Histogram | None":
@@ -53,43 +46,25 @@ class Histogram:
 
 @dataclass(frozen=True)
 class TensorDetails:
-    """A tensor that an operator reads or computes.
+    """A tensor that an operator reads or computes."""
 
-    Parameters
-    ----------
-    role : str
-        ``input``, ``constant`` or ``output``.
-    name, shape, dtype : str
-        The tensor; its shape as ``1x32x32x16``.
-    scale, zero_point : str
-        What its integers mean, the range of them if channels have their own; empty without.
-    histogram : Histogram, optional
-        Of a constant with many values.
-    """
-
-    role: str
+    role: str  #: ``input``, ``constant`` or ``output``.
+    #: The tensor; its shape as ``1x32x32x16``.
     name: str
     shape: str
     dtype: str
+    #: What its integers mean, the range of them if channels have their own; empty without.
     scale: str = ""
     zero_point: str = ""
-    histogram: Histogram | None = None
+    histogram: Histogram | None = None  #: Of a constant with many values.
 
 
 @dataclass(frozen=True)
 class OperatorDetails:
-    """What a file says of an operator.
+    """What a file says of an operator."""
 
-    Parameters
-    ----------
-    attributes : mapping of str to str
-        Its attributes.
-    tensors : tuple of TensorDetails
-        Inputs and constants, then outputs.
-    """
-
-    attributes: Mapping[str, str]
-    tensors: tuple[TensorDetails, ...]
+    attributes: Mapping[str, str]  #: Its attributes.
+    tensors: tuple[TensorDetails, ...]  #: Inputs and constants, then outputs.
 
 
 def describe_operators(graph: Graph) -> dict[str, OperatorDetails]:

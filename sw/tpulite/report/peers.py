@@ -14,25 +14,16 @@ __all__ = ["Peer", "peers_of"]
 
 @dataclass(frozen=True)
 class Peer:
-    """One figure of one machine.
+    """One figure of one machine."""
 
-    Parameters
-    ----------
-    workload, peer : str
-        What ran, and where.
-    mac_per_cycle, cycles : int
-        Multiplications that the machine can do in a cycle, and the cycles that it took.
-    kind : str
-        ``published``, ``estimate`` by the vendor's compiler, or ``simulated``.
-    conditions, source : str
-        Under which conditions, and who says so.
-    """
-
+    #: What ran, and where.
     workload: str
     peer: str
+    #: Multiplications that the machine can do in a cycle, and the cycles that it took.
     mac_per_cycle: int
     cycles: int
-    kind: str
+    kind: str  #: ``published``, ``estimate`` by the vendor's compiler, or ``simulated``.
+    #: Under which conditions, and who says so.
     conditions: str
     source: str
 

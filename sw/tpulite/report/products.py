@@ -15,28 +15,14 @@ class Product:
 
     Blocks are as wide as the array, and counted from 1: on a machine of 16 x 16, A2 are the second
     16 channels of the input, and W2,1 the weights from these to the first 16 outputs.
-
-    Parameters
-    ----------
-    index : int
-        Which command of the program it is.
-    layer : str
-        The layer.
-    inner : range
-        Blocks of input channels.
-    outer : int
-        Block of outputs.
-    accumulators : range
-        Rows of the accumulators.
-    first, last : bool
-        Whether the accumulators begin with it, and are drained behind it.
     """
 
-    index: int
-    layer: str
-    inner: range
-    outer: int
-    accumulators: range
+    index: int  #: Which command of the program it is.
+    layer: str  #: The layer.
+    inner: range  #: Blocks of input channels.
+    outer: int  #: Block of outputs.
+    accumulators: range  #: Rows of the accumulators.
+    #: Whether the accumulators begin with it, and are drained behind it.
     first: bool
     last: bool
 

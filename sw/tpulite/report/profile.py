@@ -35,36 +35,21 @@ _NOTHING = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
 
 @dataclass(frozen=True)
 class LayerProfile:
-    """A layer of the machine, or a part of the network that the host computes.
+    """A layer of the machine, or a part of the network that the host computes."""
 
-    Parameters
-    ----------
-    name : str
-        The layer; ``start`` and ``end`` are the cycles before and after all of them. Of a part of
-        the host: its operators.
-    where : str
-        ``machine``, or what computes it on the host.
-    spent : mapping of Cause to int
-        Its cycles by cause, most first; none if it works only while others do.
-    m, k, n : int
-        Output vectors, multiplications of an output, channels; 0 if there are none.
-    utilization : float
-        Multiplications done, as a part of those possible in its cycles.
-    traffic : Traffic
-        What its commands move to and from DRAM.
-    nodes : tuple of str
-        The operators of a part that runs on the CPU.
-    """
-
+    #: The layer; ``start`` and ``end`` are the cycles before and after all of them. Of a part of
+    #: the host: its operators.
     name: str
-    where: str
+    where: str  #: ``machine``, or what computes it on the host.
+    #: Its cycles by cause, most first; none if it works only while others do.
     spent: Mapping[Cause, int]
+    #: Output vectors, multiplications of an output, channels; 0 if there are none.
     m: int
     k: int
     n: int
-    utilization: float
-    traffic: Traffic
-    nodes: tuple[str, ...] = ()
+    utilization: float  #: Multiplications done, as a part of those possible in its cycles.
+    traffic: Traffic  #: What its commands move to and from DRAM.
+    nodes: tuple[str, ...] = ()  #: The operators of a part that runs on the CPU.
 
     @property
     def cycles(self) -> int:
@@ -107,30 +92,14 @@ class LayerProfile:
 
 @dataclass(frozen=True, repr=False)
 class Profile(JupyterMixin):
-    """What a run of a network costs, layer by layer; printed, or shown in a notebook, a table.
+    """What a run of a network costs, layer by layer; printed, or shown in a notebook, a table."""
 
-    Parameters
-    ----------
-    network : str
-        Its name.
-    device : str
-        Whose cycles they are: the cycle model's, or a device's own.
-    config : Config
-        The machine.
-    batch : int
-        Inputs of a run.
-    layers : tuple of LayerProfile
-        Layers in order; all cycles of a run are in one of them.
-    runs : tuple of TracedRun
-        What each engine does when, a run for each program.
-    """
-
-    network: str
-    device: str
-    config: Config
-    batch: int
-    layers: tuple[LayerProfile, ...]
-    runs: tuple[TracedRun, ...]
+    network: str  #: Its name.
+    device: str  #: Whose cycles they are: the cycle model's, or a device's own.
+    config: Config  #: The machine.
+    batch: int  #: Inputs of a run.
+    layers: tuple[LayerProfile, ...]  #: Layers in order; all cycles of a run are in one of them.
+    runs: tuple[TracedRun, ...]  #: What each engine does when, a run for each program.
 
     @property
     def programs(self) -> tuple[Program, ...]:

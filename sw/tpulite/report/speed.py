@@ -14,19 +14,6 @@ class Speed:
 
     A rate needs the time of the CPU, too, unless that computes at most 1 % of the MACs.
 
-    Parameters
-    ----------
-    cycles : int
-        Cycles of a run on the machine.
-    batch : int
-        Inferences of a run.
-    mhz : float, optional
-        Clock frequency in MHz.
-    cpu_share : float, optional
-        Which part of the MACs the CPU computes; None if that is unknown.
-    cpu_ms : float, optional
-        Milliseconds that the CPU takes for an inference.
-
     Examples
     --------
     >>> print(Speed(50_000, 2, 100.0).line())
@@ -37,11 +24,12 @@ class Speed:
     True
     """
 
-    cycles: int
-    batch: int = 1
-    mhz: float | None = None
+    cycles: int  #: Cycles of a run on the machine.
+    batch: int = 1  #: Inferences of a run.
+    mhz: float | None = None  #: Clock frequency in MHz.
+    #: Which part of the MACs the CPU computes; None if that is unknown.
     cpu_share: float | None = 0.0
-    cpu_ms: float | None = None
+    cpu_ms: float | None = None  #: Milliseconds that the CPU takes for an inference.
 
     @property
     def complete(self) -> bool:

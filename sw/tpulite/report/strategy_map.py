@@ -28,18 +28,11 @@ _REFUSED = "refused"
 
 @dataclass(frozen=True)
 class Axis:
-    """Shapes along an axis of a grid, from the least to the most, in equal ratios.
+    """Shapes along an axis of a grid, from the least to the most, in equal ratios."""
 
-    Parameters
-    ----------
-    name : str
-        ``batch``, ``height``, ``width``, ``channels``, or ``height x width``: both grow together.
-    values : tuple of mapping of str to int
-        The extents of each.
-    """
-
+    #: ``batch``, ``height``, ``width``, ``channels``, or ``height x width``: both grow together.
     name: str
-    values: tuple[dict[str, int], ...]
+    values: tuple[dict[str, int], ...]  #: The extents of each.
 
     @classmethod
     def of(cls, extents: Mapping[str, Sequence[int]], count: int) -> "Axis":
@@ -70,27 +63,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class StrategyMap:
-    """A grid of shapes, and what is chosen for a layer at each of them.
+    """A grid of shapes, and what is chosen for a layer at each of them."""
 
-    Parameters
-    ----------
-    layer : str
-        The layer.
-    fixed : mapping of str to int
-        Extents that all shapes have in common.
-    rows, columns : Axis
-        The axes.
-    names : tuple of tuple of str
-        What is chosen, [rows][columns]; see :func:`choice_name`.
-    points : tuple of (Shape, LayerPlan)
-        Shapes of the range that were asked for, with all that was compared.
-    """
-
-    layer: str
-    fixed: dict[str, int]
+    layer: str  #: The layer.
+    fixed: dict[str, int]  #: Extents that all shapes have in common.
+    #: The axes.
     rows: Axis
     columns: Axis
-    names: tuple[tuple[str, ...], ...]
+    names: tuple[tuple[str, ...], ...]  #: What is chosen, [rows][columns]; see :func:`choice_name`.
+    #: Shapes of the range that were asked for, with all that was compared.
     points: tuple[tuple[Shape, LayerPlan], ...]
 
     @cached_property

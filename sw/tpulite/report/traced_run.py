@@ -21,21 +21,11 @@ CYCLE_MODEL = "cycle model"
 
 @dataclass(frozen=True)
 class TracedRun:
-    """A run of a program: what each engine did, by the cycle model or by the chip's trace ports.
+    """A run of a program: what each engine did, by the cycle model or by the chip's trace ports."""
 
-    Parameters
-    ----------
-    program : Program
-        The program.
-    traces : mapping of Engine to EngineTrace
-        What each engine did.
-    cycles : int
-        Cycles of the run.
-    """
-
-    program: Program
-    traces: Mapping[Engine, EngineTrace]
-    cycles: int
+    program: Program  #: The program.
+    traces: Mapping[Engine, EngineTrace]  #: What each engine did.
+    cycles: int  #: Cycles of the run.
 
     @classmethod
     def of(cls, program: Program, results: Results, device: str) -> Self:

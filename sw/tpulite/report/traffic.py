@@ -14,19 +14,12 @@ __all__ = ["Traffic", "command_bytes", "dram_traffic"]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one run, whole beats: what READ_BEATS and WRITE_BEATS of the chip count.
+    """Bytes of one run, whole beats: what READ_BEATS and WRITE_BEATS of the chip count."""
 
-    Parameters
-    ----------
-    loads, stores : mapping of Window to int
-        Bytes that LOAD reads from, and STORE writes to, each window; 0 where there are none.
-    commands : int
-        Bytes of the commands, which are fetched once.
-    """
-
+    #: Bytes that LOAD reads from, and STORE writes to, each window; 0 where there are none.
     loads: Mapping[Window, int]
     stores: Mapping[Window, int]
-    commands: int
+    commands: int  #: Bytes of the commands, which are fetched once.
 
     @property
     def read_bytes(self) -> int:

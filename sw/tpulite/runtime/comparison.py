@@ -19,20 +19,13 @@ class Figures:
 
     Values are steps of integer tensors, counted from the zero point, and the numbers themselves of
     float tensors; differences are in the same unit.
-
-    Parameters
-    ----------
-    count : int
-        How many elements.
-    absolute, squared : float
-        Sums of absolute and of squared differences.
-    ours, theirs, product : float
-        Sums of the squares of both sides, and of their product.
     """
 
-    count: int = 0
+    count: int = 0  #: How many elements.
+    #: Sums of absolute and of squared differences.
     absolute: float = 0.0
     squared: float = 0.0
+    #: Sums of the squares of both sides, and of their product.
     ours: float = 0.0
     theirs: float = 0.0
     product: float = 0.0
@@ -73,40 +66,22 @@ class Figures:
 
 @dataclass(frozen=True)
 class TensorDifference:
-    """How much a tensor differs, over all inputs that were compared.
+    """How much a tensor differs, over all inputs that were compared."""
 
-    Parameters
-    ----------
-    name, node : str
-        The tensor, and what computes it.
-    elements : int
-        How many elements were compared.
-    different : int
-        How many of them differ.
-    largest : float
-        Largest difference, in steps of integer tensors.
-    first : tuple of int, optional
-        Index of the first one that differs, with the number of the input in front.
-    left_out : int
-        How many elements were not compared: their channels are not computed.
-    beyond : int
-        How many differ by more than the tolerance.
-    figures : Figures
-        What mean difference, RMSE, cosine and SNR are made of.
-    top1 : tuple of (int, int), optional
-        Of outputs that are vectors of classes: how often the largest element is the same one, and
-        of how many vectors.
-    """
-
+    #: The tensor, and what computes it.
     name: str
     node: str
-    elements: int
-    different: int
-    largest: float
+    elements: int  #: How many elements were compared.
+    different: int  #: How many of them differ.
+    largest: float  #: Largest difference, in steps of integer tensors.
+    #: Index of the first one that differs, with the number of the input in front.
     first: tuple[int, ...] | None
-    left_out: int = 0
-    beyond: int = 0
+    left_out: int = 0  #: How many elements were not compared: their channels are not computed.
+    beyond: int = 0  #: How many differ by more than the tolerance.
+    #: What mean difference, RMSE, cosine and SNR are made of.
     figures: Figures = field(default_factory=Figures)
+    #: Of outputs that are vectors of classes: how often the largest element is the same one, and of
+    #: how many vectors.
     top1: tuple[int, int] | None = None
 
     def as_dict(self) -> dict[str, Any]:

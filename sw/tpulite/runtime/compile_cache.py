@@ -51,16 +51,10 @@ class ProgramCache:
 
     Entries that cannot be read count as missing, and a folder that cannot be written keeps nothing:
     a cache never makes a compilation fail.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they are; it is made when it is needed.
-    limit_bytes : int, optional
-        Size beyond which those go that were not used for the longest time; None keeps all.
     """
 
-    folder: Path
+    folder: Path  #: Where they are; it is made when it is needed.
+    #: Size beyond which those go that were not used for the longest time; None keeps all.
     limit_bytes: int | None = _LIMIT_BYTES
 
     @classmethod

@@ -18,26 +18,17 @@ EXAMPLE_SEED = 2024
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """An input, and what a network makes of it by its definition.
+    """An input, and what a network makes of it by its definition."""
 
-    Parameters
-    ----------
-    inputs, outputs : mapping of str to ndarray
-        By name, in the file's shapes and dtypes.
-    states : mapping of str to ndarray
-        By name of the state, what it holds behind this run, which is the first.
-    borders : mapping of str to ndarray
-        By name, the other inputs and outputs of programs: so each program can be run alone, without
-        the parts of the network that run on the CPU.
-    cycles : tuple of int
-        Cycles of each program by the cycle model, with the reference memory.
-    """
-
+    #: By name, in the file's shapes and dtypes.
     inputs: Mapping[str, np.ndarray]
     outputs: Mapping[str, np.ndarray]
+    #: By name of the state, what it holds behind this run, which is the first.
     states: Mapping[str, np.ndarray]
+    #: By name, the other inputs and outputs of programs: so each program can be run alone, without
+    #: the parts of the network that run on the CPU.
     borders: Mapping[str, np.ndarray]
-    cycles: tuple[int, ...]
+    cycles: tuple[int, ...]  #: Cycles of each program by the cycle model, with the reference memory
 
 
 def draw_example(model: Model) -> Example | None:

@@ -107,26 +107,16 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Comparing:
-    """What is compared, and how.
+    """What is compared, and how."""
 
-    Parameters
-    ----------
-    device : str or Device
-        Where the program runs.
-    tolerance : float
-        Difference that still counts as the same: in steps of integer tensors, in units of float
-        tensors.
-    frames : int, optional
-        Inputs that follow each other, as frames of a sequence: states begin anew with each
-        sequence. By default all inputs are one.
-    track : callable
-        Passes the numbers of runs on, to show progress.
-    """
-
-    device: str | Device = "golden"
+    device: str | Device = "golden"  #: Where the program runs.
+    #: Difference that still counts as the same: in steps of integer tensors, in units of float
+    #: tensors.
     tolerance: float = 0.0
+    #: Inputs that follow each other, as frames of a sequence: states begin anew with each sequence.
+    #: By default all inputs are one.
     frames: int | None = None
-    track: Track = iter
+    track: Track = iter  #: Passes the numbers of runs on, to show progress.
 
     def begins(self, number: int) -> bool:
         """Tell whether an input is the first one of a sequence."""

@@ -29,21 +29,11 @@ __all__ = ["Plan", "PlannedModel"]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Where a network runs, whatever the options are.
+    """Where a network runs, whatever the options are."""
 
-    Parameters
-    ----------
-    placed : Placed
-        Where each node runs, and why.
-    segments : tuple of Segment
-        Segments in the order in which they run.
-    hosts : tuple of HostPart
-        Those of the host, libraries' sessions open.
-    """
-
-    placed: Placed
-    segments: tuple[Segment, ...]
-    hosts: tuple[HostPart, ...]
+    placed: Placed  #: Where each node runs, and why.
+    segments: tuple[Segment, ...]  #: Segments in the order in which they run.
+    hosts: tuple[HostPart, ...]  #: Those of the host, libraries' sessions open.
 
     @classmethod
     def of(
@@ -89,24 +79,6 @@ class Plan:
 class PlannedModel:
     """A network and the plan of its run: segments of the host and of the machine in turn.
 
-    Parameters
-    ----------
-    graph : Graph
-        The network, simplified.
-    exactness : Exactness
-        Whose bits it reproduces.
-    config : Config
-        The machine.
-    strict : bool
-        Whether the host may compute only what is naturally its own, at the network's ends.
-    compiled : tuple of Program
-        Programs of the segments of the machine, if they are known; else they are compiled when
-        they are needed.
-    options : Options
-        How they are compiled.
-    planned : Plan, optional
-        The plan, if it is known.
-
     Attributes
     ----------
     plan : Plan
@@ -125,13 +97,16 @@ class PlannedModel:
         network has states, and a run is to take several inputs.
     """
 
-    graph: Graph
-    exactness: Exactness
-    config: Config
+    graph: Graph  #: The network, simplified.
+    exactness: Exactness  #: Whose bits it reproduces.
+    config: Config  #: The machine.
+    #: Whether the host may compute only what is naturally its own, at the network's ends.
     strict: bool = False
+    #: Programs of the segments of the machine, if they are known; else they are compiled when they
+    #: are needed.
     compiled: tuple[Program, ...] = ()
-    options: Options = field(default_factory=Options)
-    planned: Plan | None = None
+    options: Options = field(default_factory=Options)  #: How they are compiled.
+    planned: Plan | None = None  #: The plan, if it is known.
 
     def __post_init__(self) -> None:
         if self.graph.states and self.options.batch > 1:

@@ -30,24 +30,13 @@ _UNIT = INT8[-1]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A matrix between the input and the output.
+    """A matrix between the input and the output."""
 
-    Parameters
-    ----------
-    name : str
-        A, B, C and so on.
-    formula : str
-        What it is made of: ``A + b1``.
-    values : ndarray of int32 or int8, [inputs, channels]
-        What the device has computed.
-    expected : ndarray, like values
-        What numpy computes of the same input of the layer.
-    """
-
-    name: str
-    formula: str
+    name: str  #: A, B, C and so on.
+    formula: str  #: What it is made of: ``A + b1``.
+    #: Ndarray of int32 or int8, [inputs, channels]. What the device has computed.
     values: np.ndarray
-    expected: np.ndarray
+    expected: np.ndarray  #: What numpy computes of the same input of the layer.
 
     @property
     def different(self) -> int:

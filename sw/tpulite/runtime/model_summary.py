@@ -21,37 +21,20 @@ _REMARKS = {
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """An operator of a network.
+    """An operator of a network."""
 
-    Parameters
-    ----------
-    name, operator : str
-        The node, and what its file calls the operator.
-    inputs, outputs : tuple of tuple of int
-        Shapes of activations; constants are left out.
-    dtype : str
-        Of the first output.
-    where : str
-        ``MXU``, ``VPU``, ``none`` if only the shape changes, or ``host``.
-    macs : int
-        Multiplications, padding included.
-    reason : str
-        Why it runs on the CPU.
-    library : str
-        What computes it there, if it is not numpy.
-    counted : bool
-        Whether ``macs`` are all: not of loops of unknown length and of custom operators.
-    """
-
+    #: The node, and what its file calls the operator.
     name: str
     operator: str
+    #: Shapes of activations; constants are left out.
     inputs: tuple[tuple[int, ...], ...]
     outputs: tuple[tuple[int, ...], ...]
-    dtype: str
-    where: str
-    macs: int
-    reason: str
-    library: str
+    dtype: str  #: Of the first output.
+    where: str  #: ``MXU``, ``VPU``, ``none`` if only the shape changes, or ``host``.
+    macs: int  #: Multiplications, padding included.
+    reason: str  #: Why it runs on the CPU.
+    library: str  #: What computes it there, if it is not numpy.
+    #: Whether ``macs`` are all: not of loops of unknown length and of custom operators.
     counted: bool = True
 
     @property

@@ -37,23 +37,14 @@ class EngineTrace(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Outputs and account of one run.
+    """Outputs and account of one run."""
 
-    Parameters
-    ----------
-    outputs : mapping of str to ndarray, [m, channels]
-        Outputs by name; none if the run ended in a fault.
-    counters : mapping of str to int
-        Counters of the chip; none if the device has no clock.
-    fault : FaultReport, optional
-        Why it stopped before its end.
-    traces : mapping of Engine to EngineTrace
-        What each engine did, if the device records it.
-    """
-
+    #: Mapping of str to ndarray, [m, channels]. Outputs by name; none if the run ended in a fault.
     outputs: Mapping[str, np.ndarray]
+    #: Counters of the chip; none if the device has no clock.
     counters: Mapping[str, int] = field(default_factory=dict)
-    fault: FaultReport | None = None
+    fault: FaultReport | None = None  #: Why it stopped before its end.
+    #: What each engine did, if the device records it.
     traces: Mapping[Engine, EngineTrace] = field(default_factory=dict)
 
     @property

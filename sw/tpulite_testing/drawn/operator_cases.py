@@ -42,24 +42,12 @@ _ACTIVATIONS = ("none", "none", "relu", "relu6", "relu_n1_1")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A network of one operator.
+    """A network of one operator."""
 
-    Parameters
-    ----------
-    name : str
-        Operator and seed.
-    graph : Graph
-        The network.
-    model : bytes
-        The same as a TFLite file.
-    inputs : tuple of ndarray
-        One value for each input.
-    """
-
-    name: str
-    graph: Graph
-    model: bytes
-    inputs: tuple[np.ndarray, ...]
+    name: str  #: Operator and seed.
+    graph: Graph  #: The network.
+    model: bytes  #: The same as a TFLite file.
+    inputs: tuple[np.ndarray, ...]  #: One value for each input.
 
 
 def cases(

@@ -35,28 +35,15 @@ _CHANNELS = (1, 3, 5, 8, 16, 19, 40, 70)
 
 @dataclass(frozen=True)
 class Case:
-    """A layer that can have many shapes.
+    """A layer that can have many shapes."""
 
-    Parameters
-    ----------
-    layer : Layer
-        The layer, of ``x`` (and ``z``), that computes ``y``.
-    channels, features : int
-        Of input and output.
-    smallest : tuple of int
-        Height and width for which there is an output.
-    unsigned : frozenset of str
-        Images that the host sees as uint8.
-    broadcast : bool
-        Whether ``z`` has one pixel.
-    """
-
-    layer: Layer
+    layer: Layer  #: The layer, of ``x`` (and ``z``), that computes ``y``.
+    #: Of input and output.
     channels: int
     features: int
-    smallest: tuple[int, int] = (1, 1)
-    unsigned: frozenset[str] = frozenset()
-    broadcast: bool = False
+    smallest: tuple[int, int] = (1, 1)  #: Height and width for which there is an output.
+    unsigned: frozenset[str] = frozenset()  #: Images that the host sees as uint8.
+    broadcast: bool = False  #: Whether ``z`` has one pixel.
 
     def graph(self, height: int, width: int) -> LayerGraph:
         """Return a network of the layer for one shape."""

@@ -19,38 +19,23 @@ _OUTLIER = 3
 
 @dataclass
 class OnnxEncoder:
-    """An encoder of one block.
+    """An encoder of one block."""
 
-    Parameters
-    ----------
-    tokens, width, heads : int
-        Its sizes.
-    first : bool
-        Whether normalizations come before attention and dense layers, not behind residual sums.
-    spelled : bool
-        Whether normalizations are nine operators and GELU is one by tanh, not one operator and one
-        by erf.
-    masked : bool
-        Whether an input says which tokens are padding.
-    straight : bool
-        Whether the residual connection begins with the input, not with a dense layer.
-    opset : int
-        Of the file: from 18 on the axes of a mean are an input.
-    last_axis : int
-        How the normalized axis is named: -1, or 2.
-    outlier : float
-        How much larger one channel of the residual connection is than the others.
-    """
-
+    #: Its sizes.
     tokens: int = 16
     width: int = 32
     heads: int = 2
+    #: Whether normalizations come before attention and dense layers, not behind residual sums.
     first: bool = False
+    #: Whether normalizations are nine operators and GELU is one by tanh, not one operator and one
+    #: by erf.
     spelled: bool = False
-    masked: bool = True
+    masked: bool = True  #: Whether an input says which tokens are padding.
+    #: Whether the residual connection begins with the input, not with a dense layer.
     straight: bool = False
-    opset: int = 17
-    last_axis: int = -1
+    opset: int = 17  #: Of the file: from 18 on the axes of a mean are an input.
+    last_axis: int = -1  #: How the normalized axis is named: -1, or 2.
+    #: How much larger one channel of the residual connection is than the others.
     outlier: float = 1.0
     _rng: np.random.Generator = field(init=False, default_factory=lambda: np.random.default_rng(48))
 

@@ -24,26 +24,14 @@ __all__ = ["Whole", "corpus", "operators"]
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole file.
+    """A whole file."""
 
-    Parameters
-    ----------
-    name : str
-        What it is called, with its suffix.
-    kind : str
-        What :func:`tpulite_testing.hostile.mutants.mutant` knows it as.
-    data : bytes
-        Its content.
-    commands : tuple of tuple of str
-        Words of the command lines that read it; ``@`` is the file.
-    beside : mapping of str to bytes
-        Other files that they read, by name; the file's own name may be among them.
-    """
-
-    name: str
-    kind: str
-    data: bytes
+    name: str  #: What it is called, with its suffix.
+    kind: str  #: What :func:`tpulite_testing.hostile.mutants.mutant` knows it as.
+    data: bytes  #: Its content.
+    #: Words of the command lines that read it; ``@`` is the file.
     commands: tuple[tuple[str, ...], ...]
+    #: Other files that they read, by name; the file's own name may be among them.
     beside: Mapping[str, bytes] = field(default_factory=dict)
 
 

@@ -32,27 +32,13 @@ _FAULTS = ("internal error", "out of memory", "Unable to allocate")
 
 @dataclass(frozen=True)
 class Trial:
-    """A mutant, and what a command made of it.
+    """A mutant, and what a command made of it."""
 
-    Parameters
-    ----------
-    number : int
-        Of the mutant.
-    kind : str
-        Kind of the file.
-    words : tuple of str
-        The command.
-    taken : bool
-        Whether the command did its work; else it refused the file.
-    problem : str
-        What was wrong, if anything.
-    """
-
-    number: int
-    kind: str
-    words: tuple[str, ...]
-    taken: bool
-    problem: str
+    number: int  #: Of the mutant.
+    kind: str  #: Kind of the file.
+    words: tuple[str, ...]  #: The command.
+    taken: bool  #: Whether the command did its work; else it refused the file.
+    problem: str  #: What was wrong, if anything.
 
     def __str__(self) -> str:
         return f"mutant {self.number}, tpulite {' '.join(self.words)}: {self.problem}"
@@ -60,17 +46,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Guard:
-    """A process that runs commands under limits; see :mod:`tpulite_testing.hostile.guard`.
+    """A process that runs commands under limits; see :mod:`tpulite_testing.hostile.guard`."""
 
-    Parameters
-    ----------
-    folder : Path
-        Where they run: they may write there alone.
-    asks, answers : file
-        Its ends.
-    """
-
-    folder: Path
+    folder: Path  #: Where they run: they may write there alone.
+    #: Its ends.
     asks: IO[str]
     answers: IO[str]
 

@@ -63,23 +63,14 @@ _AROUND = ("QuantizeLinear", "DequantizeLinear")
 
 @dataclass
 class Answer:
-    """What became of the cases of an operator.
+    """What became of the cases of an operator."""
 
-    Parameters
-    ----------
-    places : dict of str to None
-        Where the machine computes it, in the order of :data:`PLACES`.
-    operators : set of str
-        What the nodes are called in graphs.
-    reasons : set of (str, str)
-        Operator of the graph, and why it is not the machine's.
-    machine, own, total : int
-        Files in which it is all the machine's, in which numpy can compute the rest, and all files.
-    """
-
+    #: Where the machine computes it, in the order of :data:`PLACES`.
     places: dict[str, None] = field(default_factory=dict)
-    operators: set[str] = field(default_factory=set)
+    operators: set[str] = field(default_factory=set)  #: What the nodes are called in graphs.
+    #: Operator of the graph, and why it is not the machine's.
     reasons: set[tuple[str, str]] = field(default_factory=set)
+    #: Files in which it is all the machine's, in which numpy can compute the rest, and all files.
     machine: int = 0
     own: int = 0
     total: int = 0

@@ -18,21 +18,13 @@ _SAMPLES = 3
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """An operator of a network.
+    """An operator of a network."""
 
-    Parameters
-    ----------
-    kind : str
-        What it computes: a method of :class:`Sketch` adds each.
-    inputs, outputs : tuple of str
-        Tensors.
-    attributes : mapping
-        Geometry and weights. Equal arrays that are one object are shared weights.
-    """
-
-    kind: str
+    kind: str  #: What it computes: a method of :class:`Sketch` adds each.
+    #: Tensors.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    #: Geometry and weights. Equal arrays that are one object are shared weights.
     attributes: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Any:
@@ -41,26 +33,15 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A float network.
+    """A float network."""
 
-    Parameters
-    ----------
-    name : str
-        Its family.
-    steps : tuple of Step
-        In the order in which they run.
-    values : mapping of str to ndarray, [samples * batch, ...]
-        Every tensor in a run of some inputs, channels last: what files are calibrated with.
-    batches : mapping of str to int
-        Extent of the first axis of each tensor in a file.
-    inputs, outputs : tuple of str
-        Ends.
-    """
-
-    name: str
-    steps: tuple[Step, ...]
+    name: str  #: Its family.
+    steps: tuple[Step, ...]  #: In the order in which they run.
+    #: Mapping of str to ndarray, [samples * batch, ...]. Every tensor in a run of some inputs,
+    #: channels last: what files are calibrated with.
     values: Mapping[str, np.ndarray]
-    batches: Mapping[str, int]
+    batches: Mapping[str, int]  #: Extent of the first axis of each tensor in a file.
+    #: Ends.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 

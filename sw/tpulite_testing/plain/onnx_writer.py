@@ -22,34 +22,20 @@ __all__ = ["ONNX_FORMS", "OnnxForm", "write_float_onnx", "write_plain_onnx"]
 
 @dataclass(frozen=True)
 class OnnxForm:
-    """What exporters and quantizers do in one way or another.
+    """What exporters and quantizers do in one way or another."""
 
-    Parameters
-    ----------
-    activations, weights : str
-        Types: ``int8`` or ``uint8``.
-    qdq : bool
-        Whether operators stand between QuantizeLinear and DequantizeLinear, or are QLinear ones.
-    per_channel : bool
-        Whether weights have a scale for each output.
-    reduce_range : bool
-        Whether weights have seven bits.
-    prepared : bool
-        Whether the float network goes through ONNX Runtime's preparation first, as it asks for.
-    flatten : bool
-        Whether maps become vectors by Flatten, or by Reshape.
-    identities : bool
-        Whether weights of several layers reach all but the first through Identity, as PyTorch's
-        older exporter has it; ONNX Runtime's preparation removes that.
-    """
-
+    #: Types: ``int8`` or ``uint8``.
     activations: str = "uint8"
     weights: str = "int8"
+    #: Whether operators stand between QuantizeLinear and DequantizeLinear, or are QLinear ones.
     qdq: bool = True
-    per_channel: bool = False
-    reduce_range: bool = False
+    per_channel: bool = False  #: Whether weights have a scale for each output.
+    reduce_range: bool = False  #: Whether weights have seven bits.
+    #: Whether the float network goes through ONNX Runtime's preparation first, as it asks for.
     prepared: bool = True
-    flatten: bool = True
+    flatten: bool = True  #: Whether maps become vectors by Flatten, or by Reshape.
+    #: Whether weights of several layers reach all but the first through Identity, as PyTorch's
+    #: older exporter has it; ONNX Runtime's preparation removes that.
     identities: bool = False
 
 

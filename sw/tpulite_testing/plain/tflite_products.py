@@ -15,35 +15,21 @@ __all__ = ["Products", "TfliteForm"]
 
 @dataclass(frozen=True)
 class TfliteForm:
-    """What converters do in one way or another.
+    """What converters do in one way or another."""
 
-    Parameters
-    ----------
-    dtype : str
-        Of activations: ``int8`` has scales for each channel of convolutions, ``uint8`` has one
-        scale and a zero point for a weight, as networks trained with quantization had.
-    ends : str
-        Type of inputs and outputs.
-    per_channel : bool
-        Whether dense layers have scales for each output, too.
-    expand : str
-        What makes a map of a row: ``RESHAPE`` or ``EXPAND_DIMS``.
-    keep_rows : bool
-        Whether a dense layer keeps the rank of its input, or stands between reshapes.
-    open_batch : bool
-        Whether the batch is open, as where Keras is told no other: dilated convolutions are plain
-        ones of blocks, between SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND, and shapes are computed.
-    fused : bool
-        Whether ReLU and ReLU6 are part of the operator in front of them, or operators that are
-        quantized as their inputs.
-    """
-
+    #: Of activations: ``int8`` has scales for each channel of convolutions, ``uint8`` has one scale
+    #: and a zero point for a weight, as networks trained with quantization had.
     dtype: str = "int8"
-    ends: str = "int8"
-    per_channel: bool = True
-    expand: str = "RESHAPE"
+    ends: str = "int8"  #: Type of inputs and outputs.
+    per_channel: bool = True  #: Whether dense layers have scales for each output, too.
+    expand: str = "RESHAPE"  #: What makes a map of a row: ``RESHAPE`` or ``EXPAND_DIMS``.
+    #: Whether a dense layer keeps the rank of its input, or stands between reshapes.
     keep_rows: bool = True
+    #: Whether the batch is open, as where Keras is told no other: dilated convolutions are plain
+    #: ones of blocks, between SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND, and shapes are computed.
     open_batch: bool = False
+    #: Whether ReLU and ReLU6 are part of the operator in front of them, or operators that are
+    #: quantized as their inputs.
     fused: bool = True
 
 

@@ -29,21 +29,13 @@ _ROW = 3
 
 @dataclass
 class Reached:
-    """Counts of the networks in which rewrites changed something.
+    """Counts of the networks in which rewrites changed something."""
 
-    Parameters
-    ----------
-    alone : Counter
-        By rewrite.
-    together : Counter
-        By pair, in their order: both changed something.
-    met : Counter
-        By pair of the compiler's passes: the second one changed a layer that the first one had
-        made. A pass with itself: it changed three layers in a row.
-    """
-
-    alone: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] = field(default_factory=Counter)  #: By rewrite.
+    #: By pair, in their order: both changed something.
     together: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: By pair of the compiler's passes: the second one changed a layer that the first one had made.
+    #: A pass with itself: it changed three layers in a row.
     met: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add_file(self, path: Path, config: Config, options: Options) -> None:

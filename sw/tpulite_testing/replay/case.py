@@ -16,21 +16,13 @@ __all__ = ["VARIANTS", "Case", "Variant", "from_layers"]
 
 @dataclass(frozen=True)
 class Case:
-    """Something that is compiled.
+    """Something that is compiled."""
 
-    Parameters
-    ----------
-    name : str
-        Its name, ``FAMILY/WHAT`` or ``FAMILY/WHAT VARIANT``; it never gets another meaning.
-    compile : callable
-        Compiles it by the road that users take; tests keep what this very compiler made.
-    quick : bool
-        Whether it belongs to the part that is compared all the time.
-    """
-
+    #: Its name, ``FAMILY/WHAT`` or ``FAMILY/WHAT VARIANT``; it never gets another meaning.
     name: str
+    #: Compiles it by the road that users take; tests keep what this very compiler made.
     compile: Callable[[], tuple[Program, ...]]
-    quick: bool = False
+    quick: bool = False  #: Whether it belongs to the part that is compared all the time.
 
     @property
     def family(self) -> str:

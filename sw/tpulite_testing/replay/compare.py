@@ -10,17 +10,10 @@ __all__ = ["Change", "changes", "table"]
 
 @dataclass(frozen=True)
 class Change:
-    """A case whose record differs.
+    """A case whose record differs."""
 
-    Parameters
-    ----------
-    case : str
-        Its name.
-    before, after : Record, optional
-        Its records; None where there is no such case.
-    """
-
-    case: str
+    case: str  #: Its name.
+    #: Its records; None where there is no such case.
     before: Record | None
     after: Record | None
 

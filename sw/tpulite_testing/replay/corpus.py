@@ -44,17 +44,10 @@ FULL = Part("full")
 
 @dataclass(frozen=True)
 class Replay:
-    """Records of cases as they are now.
+    """Records of cases as they are now."""
 
-    Parameters
-    ----------
-    records : tuple of Record
-        One a case that could be had.
-    skipped : mapping of str to str
-        Cases that could not be had, and why: networks of the zoo without a way to PyPI.
-    """
-
-    records: tuple[Record, ...]
+    records: tuple[Record, ...]  #: One a case that could be had.
+    #: Cases that could not be had, and why: networks of the zoo without a way to PyPI.
     skipped: dict[str, str]
 
     @classmethod

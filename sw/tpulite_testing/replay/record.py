@@ -23,28 +23,16 @@ _COLUMNS = ("case", "cycles", "read", "written", "sha256", "refusal")
 
 @dataclass(frozen=True)
 class Record:
-    """A case that was compiled, or refused.
+    """A case that was compiled, or refused."""
 
-    Parameters
-    ----------
-    case : str
-        Its name.
-    cycles : int, optional
-        Cycles of its programs, as the cycle model predicts them; None if it was refused.
-    read, written : int, optional
-        Bytes of DRAM.
-    sha256 : str
-        Of commands and constants of the programs.
-    refusal : str
-        First line of the error, if it was refused.
-    """
-
-    case: str
+    case: str  #: Its name.
+    #: Cycles of its programs, as the cycle model predicts them; None if it was refused.
     cycles: int | None = None
+    #: Bytes of DRAM.
     read: int | None = None
     written: int | None = None
-    sha256: str = ""
-    refusal: str = ""
+    sha256: str = ""  #: Of commands and constants of the programs.
+    refusal: str = ""  #: First line of the error, if it was refused.
 
 
 def record_of(case: Case) -> Record:

@@ -22,27 +22,13 @@ Make = Callable[["Net", int], "int | Sequence[int]"]
 
 @dataclass(frozen=True)
 class Case:
-    """An operator at a shape.
+    """An operator at a shape."""
 
-    Parameters
-    ----------
-    operator : str
-        What TFLite calls it, or the name of a block of several.
-    mode : str
-        ``alone``, or ``between`` a 1x1 convolution before it and one behind it.
-    extents : tuple of int
-        A case contains another one of its form if none of its extents is smaller.
-    form : str
-        Kernel, stride and all else that a larger case shares with a smaller one.
-    build : callable
-        Returns the file.
-    """
-
-    operator: str
-    mode: str
-    extents: Shape
-    form: str
-    build: Callable[[], bytes]
+    operator: str  #: What TFLite calls it, or the name of a block of several.
+    mode: str  #: ``alone``, or ``between`` a 1x1 convolution before it and one behind it.
+    extents: Shape  #: A case contains another one of its form if none of its extents is smaller.
+    form: str  #: Kernel, stride and all else that a larger case shares with a smaller one.
+    build: Callable[[], bytes]  #: Returns the file.
 
     @property
     def shape(self) -> str:

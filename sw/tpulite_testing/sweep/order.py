@@ -19,18 +19,10 @@ KNOWN_PATH: Path = PATH.with_name("known.csv")
 
 @dataclass(frozen=True)
 class Inversion:
-    """A row that takes more cycles than another one, and must not.
+    """A row that takes more cycles than another one, and must not."""
 
-    Parameters
-    ----------
-    more : Row
-        A smaller problem, or the same one on a machine with a larger buffer.
-    less : Row
-        What contains it, or a machine with a smaller buffer.
-    """
-
-    more: Row
-    less: Row
+    more: Row  #: A smaller problem, or the same one on a machine with a larger buffer.
+    less: Row  #: What contains it, or a machine with a smaller buffer.
 
     @property
     def key(self) -> tuple[str, str]:

@@ -32,30 +32,14 @@ _SEED = 46
 
 @dataclass(frozen=True)
 class Pair:
-    """A network at a shape, on a machine.
+    """A network at a shape, on a machine."""
 
-    Parameters
-    ----------
-    machine : str
-        Name of the configuration.
-    layer : str
-        ``FAMILY/WHAT``; families are layer, drawn, network and zoo.
-    shape : tuple of int
-        Height and width.
-    make : callable
-        Makes the network, for any shape.
-    shapes : ShapeRange
-        Shapes that the bound program can have.
-    quick : bool
-        Whether ``make test`` compares it.
-    """
-
-    machine: str
-    layer: str
-    shape: tuple[int, int]
-    make: Callable[[], LayerGraph]
-    shapes: ShapeRange
-    quick: bool = False
+    machine: str  #: Name of the configuration.
+    layer: str  #: ``FAMILY/WHAT``; families are layer, drawn, network and zoo.
+    shape: tuple[int, int]  #: Height and width.
+    make: Callable[[], LayerGraph]  #: Makes the network, for any shape.
+    shapes: ShapeRange  #: Shapes that the bound program can have.
+    quick: bool = False  #: Whether ``make test`` compares it.
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -30,20 +30,14 @@ _WORSE = 1.001
 
 @dataclass(frozen=True)
 class Row:
-    """Cycles of a network at a shape, on both roads.
+    """Cycles of a network at a shape, on both roads."""
 
-    Parameters
-    ----------
-    machine, layer, shape : str
-        See :attr:`Pair.key`.
-    compiled, bound : int, optional
-        Cycles of the program that is compiled for the shape, and of the one that is bound to it;
-        None if it is refused.
-    """
-
+    #: See :attr:`Pair.key`.
     machine: str
     layer: str
     shape: str
+    #: Cycles of the program that is compiled for the shape, and of the one that is bound to it;
+    #: None if it is refused.
     compiled: int | None
     bound: int | None
 

@@ -29,17 +29,11 @@ _RTL = Path(tpulite_rtl.__file__).parent
 
 @dataclass
 class Instrumented:
-    """What was added to a design.
+    """What was added to a design."""
 
-    Parameters
-    ----------
-    bits : list of list of Point
-        Points of each added signal, its least significant bit first.
-    lines : dict of Point to set of Point
-        Statements, and the points that execute them; none if they are always executed.
-    """
-
+    #: Points of each added signal, its least significant bit first.
     bits: list[list[Point]] = field(default_factory=list)
+    #: Statements, and the points that execute them; none if they are always executed.
     lines: dict[Point, set[Point]] = field(default_factory=dict)
 
 

@@ -7,24 +7,12 @@ __all__ = ["Point"]
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """Something that a test can reach.
+    """Something that a test can reach."""
 
-    Parameters
-    ----------
-    kind : str
-        ``line``, ``branch``, ``toggle``, ``state`` or ``arc``.
-    file : str
-        File of the RTL, relative to its package.
-    line : int
-        Line there.
-    detail : str
-        What of the line.
-    """
-
-    kind: str
-    file: str
-    line: int
-    detail: str
+    kind: str  #: ``line``, ``branch``, ``toggle``, ``state`` or ``arc``.
+    file: str  #: File of the RTL, relative to its package.
+    line: int  #: Line there.
+    detail: str  #: What of the line.
 
     @property
     def component(self) -> str:

@@ -18,25 +18,14 @@ _RTL = Path(tpulite_rtl.__file__).parent
 
 @dataclass(frozen=True)
 class Waiver:
-    """Points that cannot be reached, or need not be.
+    """Points that cannot be reached, or need not be."""
 
-    Parameters
-    ----------
-    kind, file : str
-        Those of the points.
-    source : str
-        The line of the source, without the space around it: numbers of lines change.
-    detail : str
-        What of the line; ``*`` is anything, ``[[]`` a bracket.
-    reason : str
-        Why.
-    """
-
+    #: Those of the points.
     kind: str
     file: str
-    source: str
-    detail: str
-    reason: str
+    source: str  #: The line of the source, without the space around it: numbers of lines change.
+    detail: str  #: What of the line; ``*`` is anything, ``[[]`` a bracket.
+    reason: str  #: Why.
 
     def covers(self, point: Point) -> bool:
         """Tell whether it is about a point."""

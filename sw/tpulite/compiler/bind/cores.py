@@ -18,24 +18,12 @@ __all__ = ["CoreProgram", "bind_cores"]
 
 @dataclass(frozen=True)
 class CoreProgram:
-    """What one core computes of a shape.
+    """What one core computes of a shape."""
 
-    Parameters
-    ----------
-    program : BoundProgram
-        Its program.
-    images : range
-        Images of the batch that it reads and computes.
-    channels : range
-        Channels of the output that it computes.
-    read : range
-        Channels of the input that it reads: all, if each output depends on all.
-    """
-
-    program: BoundProgram
-    images: range
-    channels: range
-    read: range
+    program: BoundProgram  #: Its program.
+    images: range  #: Images of the batch that it reads and computes.
+    channels: range  #: Channels of the output that it computes.
+    read: range  #: Channels of the input that it reads: all, if each output depends on all.
 
     @property
     def inputs(self) -> tuple[slice, ...]:

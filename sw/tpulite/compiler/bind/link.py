@@ -16,51 +16,26 @@ _ENGINES = (int(Engine.MXU), int(Engine.VPU))
 
 
 class Uses(NamedTuple):
-    """What a step has to do with the others.
+    """What a step has to do with the others."""
 
-    Parameters
-    ----------
-    operands : tuple of tuple of Maker
-        The steps that compute each input.
-    rows : tuple of (int, int)
-        Ranges of rows of the buffer that are written: tiles, and an output that stays.
-    also : tuple of (int, int)
-        Ranges that are only read.
-    read_before : int
-        The step that has read what was in the output's place in DRAM; -1: none has.
-    origins : tuple of int
-        What the fields of its commands are counted from, by number of :class:`Origin`.
-    """
-
-    operands: tuple[tuple[Maker, ...], ...]
+    operands: tuple[tuple[Maker, ...], ...]  #: The steps that compute each input.
+    #: Ranges of rows of the buffer that are written: tiles, and an output that stays.
     rows: tuple[tuple[int, int], ...]
-    also: tuple[tuple[int, int], ...]
+    also: tuple[tuple[int, int], ...]  #: Ranges that are only read.
+    #: The step that has read what was in the output's place in DRAM; -1: none has.
     read_before: int = -1
+    #: What the fields of its commands are counted from, by number of :class:`Origin`.
     origins: tuple[int, ...] = ()
 
 
 class Linked(NamedTuple):
-    """A program.
+    """A program."""
 
-    Parameters
-    ----------
-    words : Words
-        Commands with tokens, END last.
-    positions : array of int
-        Where the computations are in it, layer after layer.
-    starts : array of int
-        The first computation of each layer, and their number.
-    transfers : array of int
-        Where LOADs and STOREs are in it, layer after layer.
-    transfer_starts : array of int
-        The first LOAD or STORE of each layer, and their number.
-    """
-
-    words: Words
-    positions: Indices
-    starts: Indices
-    transfers: Indices
-    transfer_starts: Indices
+    words: Words  #: Commands with tokens, END last.
+    positions: Indices  #: Where the computations are in it, layer after layer.
+    starts: Indices  #: The first computation of each layer, and their number.
+    transfers: Indices  #: Where LOADs and STOREs are in it, layer after layer.
+    transfer_starts: Indices  #: The first LOAD or STORE of each layer, and their number.
 
     def layers(self, count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
         """Yield computations and transfers of each of so many layers, all images together."""

@@ -36,27 +36,13 @@ __all__ = ["Network", "Node", "compile_nodes"]
 
 @dataclass(frozen=True)
 class Node:
-    """A layer, compiled.
+    """A layer, compiled."""
 
-    Parameters
-    ----------
-    layer : Layer
-        The layer.
-    operator : Operator
-        All that does not depend on extents.
-    inputs : tuple of str
-        Tensors that it reads.
-    offset : int
-        Where its constants begin.
-    kind : int, optional
-        Number of the operator's key: equal layers have one.
-    """
-
-    layer: Layer
-    operator: Operator
-    inputs: tuple[str, ...]
-    offset: int
-    kind: int | None
+    layer: Layer  #: The layer.
+    operator: Operator  #: All that does not depend on extents.
+    inputs: tuple[str, ...]  #: Tensors that it reads.
+    offset: int  #: Where its constants begin.
+    kind: int | None  #: Number of the operator's key: equal layers have one.
 
     @cached_property
     def output(self) -> str:
@@ -72,21 +58,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Packed:
-    """An input whose vectors are patches of pixels.
+    """An input whose vectors are patches of pixels."""
 
-    Parameters
-    ----------
-    axes : tuple of Axis1D
-        Geometry of the layer that reads it, before and after it was packed.
-    folded : tuple of Axis1D
-        The same of the packed layer.
-    patches : Patches
-        How; their number depends on the extents.
-    """
-
+    #: Geometry of the layer that reads it, before and after it was packed.
     axes: tuple[Axis1D, Axis1D]
-    folded: tuple[Axis1D, Axis1D]
-    patches: Patches
+    folded: tuple[Axis1D, Axis1D]  #: The same of the packed layer.
+    patches: Patches  #: How; their number depends on the extents.
 
     def count(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of patches of an image."""
@@ -102,29 +79,15 @@ class Packed:
 
 @dataclass(frozen=True)
 class Network:
-    """Layers in order.
+    """Layers in order."""
 
-    Parameters
-    ----------
-    layers : LayerGraph
-        What they were compiled from; the extents of its tensors are without meaning.
-    nodes : tuple of Node
-        The layers.
-    config : Config
-        The machine.
-    constants : bytes
-        Their constants.
-    packed : mapping of str to Packed
-        Inputs that lie there as patches.
-    parts : mapping of str to (str, int)
-        Tensors that lie in others, and their first channel blocks there.
-    """
-
+    #: What they were compiled from; the extents of its tensors are without meaning.
     layers: LayerGraph
-    nodes: tuple[Node, ...]
-    config: Config
-    constants: bytes
-    packed: Mapping[str, Packed]
+    nodes: tuple[Node, ...]  #: The layers.
+    config: Config  #: The machine.
+    constants: bytes  #: Their constants.
+    packed: Mapping[str, Packed]  #: Inputs that lie there as patches.
+    #: Tensors that lie in others, and their first channel blocks there.
     parts: Mapping[str, tuple[str, int]]
 
     def whole(self, name: str) -> str:

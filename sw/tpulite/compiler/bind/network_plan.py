@@ -13,27 +13,13 @@ __all__ = ["LayerPlan", "NetworkPlan"]
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """A layer at one shape.
+    """A layer at one shape."""
 
-    Parameters
-    ----------
-    node : Node
-        The layer.
-    shape : Shape
-        Shape of its first input; the batch is what goes through it at a time.
-    strategy : Strategy
-        The cheapest feasible one.
-    row : int
-        First row of the unified buffer that it takes.
-    room : Room
-        Which rows it may take, and which of its tensors are in DRAM.
-    """
-
-    node: Node
-    shape: Shape
-    strategy: Strategy
-    row: int
-    room: Room
+    node: Node  #: The layer.
+    shape: Shape  #: Shape of its first input; the batch is what goes through it at a time.
+    strategy: Strategy  #: The cheapest feasible one.
+    row: int  #: First row of the unified buffer that it takes.
+    room: Room  #: Which rows it may take, and which of its tensors are in DRAM.
 
     @cached_property
     def tiling(self) -> Tiling:
@@ -49,17 +35,10 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """A network at one shape.
+    """A network at one shape."""
 
-    Parameters
-    ----------
-    layers : tuple of LayerPlan
-        Its layers, in the order of the program.
-    together, times : int
-        Images that go through the network at a time, and how often that happens.
-    """
-
-    layers: tuple[LayerPlan, ...]
+    layers: tuple[LayerPlan, ...]  #: Its layers, in the order of the program.
+    #: Images that go through the network at a time, and how often that happens.
     together: int
     times: int
 

@@ -12,24 +12,14 @@ __all__ = ["BoundChoice", "bind_own_shape", "plan_own_shape"]
 
 @dataclass(frozen=True, eq=False)
 class BoundChoice:
-    """The choice between the compiled program and the bound one.
+    """The choice between the compiled program and the bound one."""
 
-    Parameters
-    ----------
-    compiled : int, optional
-        Cycles of the compiled program; None if the plan is too far from it to ask.
-    plan : NetworkPlan, optional
-        What would be bound; None if the network cannot be.
-    bound : int, optional
-        Cycles of the bound program; None if its plan promises too little to make it.
-    program : Program, optional
-        The bound program, if it is taken.
-    """
-
+    #: Cycles of the compiled program; None if the plan is too far from it to ask.
     compiled: int | None
-    plan: NetworkPlan | None
+    plan: NetworkPlan | None  #: What would be bound; None if the network cannot be.
+    #: Cycles of the bound program; None if its plan promises too little to make it.
     bound: int | None = None
-    program: Program | None = None
+    program: Program | None = None  #: The bound program, if it is taken.
 
 
 def plan_own_shape(network: RangeProgram) -> NetworkPlan:

@@ -8,25 +8,15 @@ __all__ = ["ResidentCandidate", "place_tensors"]
 
 @dataclass(frozen=True)
 class ResidentCandidate:
-    """A tensor that may stay in the buffer.
+    """A tensor that may stay in the buffer."""
 
-    Parameters
-    ----------
-    name : str
-        Its name.
-    rows : int
-        Rows that it takes.
-    first, last : int
-        The layer that computes it, and the last one that reads it.
-    spared : int
-        If there is room, it does not take rows of tensors that this layer, or a later one, reads:
-        its writer works on another engine, and would have to wait for them.
-    """
-
-    name: str
-    rows: int
+    name: str  #: Its name.
+    rows: int  #: Rows that it takes.
+    #: The layer that computes it, and the last one that reads it.
     first: int
     last: int
+    #: If there is room, it does not take rows of tensors that this layer, or a later one, reads:
+    #: its writer works on another engine, and would have to wait for them.
     spared: int
 
 

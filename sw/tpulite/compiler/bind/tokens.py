@@ -15,18 +15,12 @@ __all__ = ["Tokens", "Written", "growth"]
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens from one engine to another.
+    """Tokens from one engine to another."""
 
-    Parameters
-    ----------
-    giver, taker : int
-        The engines.
-    given, taken : array of int
-        The commands of both, in the order of the tokens.
-    """
-
+    #: The engines.
     giver: int
     taker: int
+    #: The commands of both, in the order of the tokens.
     given: Indices
     taken: Indices
 

@@ -27,27 +27,13 @@ __all__ = ["Compilation", "stage_text"]
 
 @dataclass(frozen=True)
 class Compilation:
-    """What a compilation is about.
+    """What a compilation is about."""
 
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
-    schedule : Schedule, optional
-        When buffers live, for a picture of their places.
-    allocation : Allocation, optional
-        Where they lie, for the live ranges of groups.
-    """
-
-    layers: LayerGraph
-    config: Config
-    options: Options
-    schedule: Schedule | None = None
-    allocation: Allocation | None = None
+    layers: LayerGraph  #: The network.
+    config: Config  #: The machine.
+    options: Options  #: Choices of the compilation.
+    schedule: Schedule | None = None  #: When buffers live, for a picture of their places.
+    allocation: Allocation | None = None  #: Where they lie, for the live ranges of groups.
 
 
 @singledispatch

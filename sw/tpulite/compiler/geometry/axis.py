@@ -53,26 +53,18 @@ class Axis1D:
     """Geometry of windows along one axis.
 
     Numbers may be arrays: of many layers, or of many shapes.
-
-    Parameters
-    ----------
-    kernel, stride, dilation : int
-        As usual; of a part of the kernel, if ``start`` says where that begins.
-    before, after : int
-        Padding.
-    size : int
-        Positions of the tensor; 0 where it has any size, which methods get as an argument then.
-    start : int
-        First tap.
     """
 
+    #: As usual; of a part of the kernel, if ``start`` says where that begins.
     kernel: int
     stride: int = 1
     dilation: int = 1
+    #: Padding.
     before: int = 0
     after: int = 0
+    #: Positions of the tensor; 0 where it has any size, which methods get as an argument then.
     size: int = 0
-    start: int = 0
+    start: int = 0  #: First tap.
 
     @property
     def reach(self) -> int:

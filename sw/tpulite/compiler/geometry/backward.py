@@ -24,21 +24,12 @@ __all__ = ["Reach", "backward", "backward_columns", "backward_extent", "reach_of
 
 
 class Reach(NamedTuple):
-    """What outputs need along one axis of an input.
+    """What outputs need along one axis of an input."""
 
-    Parameters
-    ----------
-    window : Axis1D
-        What counts as needed by one output; its stride is 0 if all outputs need the same.
-    target : int
-        Positions of the output.
-    repeat : int
-        Outputs, one after the other, that need the same.
-    """
-
+    #: What counts as needed by one output; its stride is 0 if all outputs need the same.
     window: Axis1D
-    target: int
-    repeat: int = 1
+    target: int  #: Positions of the output.
+    repeat: int = 1  #: Outputs, one after the other, that need the same.
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Return where the part begins and ends that outputs from ``start`` to ``stop`` need.

@@ -8,32 +8,20 @@ __all__ = ["Group", "Step", "StepRows"]
 
 @dataclass(frozen=True)
 class Group:
-    """Consecutive layers and how their images are cut.
+    """Consecutive layers and how their images are cut."""
 
-    Parameters
-    ----------
-    layers : range
-        Indices of the layers.
-    slices : int
-        Parts that the height of the last layer's output is cut into; 0 for a single layer that
-        cuts itself, if its images are not on chip, and for two layers that run channel block by
-        channel block.
-    columns : int
-        Parts that its width is cut into, before the height.
-    rolling : bool
-        Whether rows that two slices need are kept instead of computed, or loaded, again.
-    reloaded : frozenset of int
-        Layers whose weights do not stay for all slices: each slice loads them again. A single layer
-        that cuts itself loads them for each command.
-    channels : int
-        Parts that the channel blocks of a single layer's output are cut into, one after the other.
-    """
-
-    layers: range
+    layers: range  #: Indices of the layers.
+    #: Parts that the height of the last layer's output is cut into; 0 for a single layer that cuts
+    #: itself, if its images are not on chip, and for two layers that run channel block by channel
+    #: block.
     slices: int = 0
-    columns: int = 1
+    columns: int = 1  #: Parts that its width is cut into, before the height.
+    #: Whether rows that two slices need are kept instead of computed, or loaded, again.
     rolling: bool = False
+    #: Layers whose weights do not stay for all slices: each slice loads them again. A single layer
+    #: that cuts itself loads them for each command.
     reloaded: frozenset[int] = frozenset()
+    #: Parts that the channel blocks of a single layer's output are cut into, one after the other.
     channels: int = 1
 
     @property
@@ -54,18 +42,10 @@ class Group:
 
 @dataclass(frozen=True)
 class StepRows:
-    """Rows of an image in one step of a group.
+    """Rows of an image in one step of a group."""
 
-    Parameters
-    ----------
-    new : range
-        Those that are computed or loaded in this step.
-    live : range
-        Those that must lie together in the buffer: ``new``, and what was kept from the step
-        before.
-    """
-
-    new: range
+    new: range  #: Those that are computed or loaded in this step.
+    #: Those that must lie together in the buffer: ``new``, and what was kept from the step before.
     live: range
 
 

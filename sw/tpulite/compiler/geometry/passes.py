@@ -55,30 +55,15 @@ class Pass:
 
 @dataclass(frozen=True)
 class AxisLimits:
-    """What one command can do along an axis.
+    """What one command can do along an axis."""
 
-    Parameters
-    ----------
-    taps : int
-        Most taps of a pass.
-    outputs : int
-        Most outputs of a region.
-    limited : tuple of int
-        From the first output up to this one, and from this one on, that limit holds.
-    blocks : int
-        Most channel blocks of a pass.
-    most : int
-        Most outputs of any region.
-    grain : int
-        Regions begin at multiples of it.
-    """
-
-    taps: int = LARGEST_KERNEL
-    outputs: int = _ANY
+    taps: int = LARGEST_KERNEL  #: Most taps of a pass.
+    outputs: int = _ANY  #: Most outputs of a region.
+    #: From the first output up to this one, and from this one on, that limit holds.
     limited: tuple[int, int] = (_ANY, _ANY)
-    blocks: int = _ANY
-    most: int = _ANY
-    grain: int = 1
+    blocks: int = _ANY  #: Most channel blocks of a pass.
+    most: int = _ANY  #: Most outputs of any region.
+    grain: int = 1  #: Regions begin at multiples of it.
 
     def cut(self, outputs: range, most: int) -> list[range]:
         """Cut outputs into regions of at most ``most``, and of no more than is possible."""

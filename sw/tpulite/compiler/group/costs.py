@@ -9,27 +9,15 @@ __all__ = ["Cost", "step_cycles"]
 
 
 class Cost(NamedTuple):
-    """What a group of layers costs.
+    """What a group of layers costs."""
 
-    Parameters
-    ----------
-    cycles : int
-        Predicted cycles.
-    read, written : int
-        Rows of the unified buffer that come from and go to DRAM.
-    rows : int
-        Rows that the group takes beside images that are on chip as a whole.
-    commands : int
-        Commands, more or less.
-    tiled : bool
-        Whether a convolution loads tiles, because strips do not fit or load too much.
-    """
-
-    cycles: int
+    cycles: int  #: Predicted cycles.
+    #: Rows of the unified buffer that come from and go to DRAM.
     read: int
     written: int
-    rows: int
-    commands: int
+    rows: int  #: Rows that the group takes beside images that are on chip as a whole.
+    commands: int  #: Commands, more or less.
+    #: Whether a convolution loads tiles, because strips do not fit or load too much.
     tiled: bool = False
 
 

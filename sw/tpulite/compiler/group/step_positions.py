@@ -10,21 +10,11 @@ __all__ = ["StepPositions", "middle_step"]
 
 
 class StepPositions(NamedTuple):
-    """Positions of an image along one axis.
+    """Positions of an image along one axis."""
 
-    Parameters
-    ----------
-    live : int
-        Those of a step.
-    kept : int
-        Those among them that are kept from the step before.
-    total : int
-        Those that all steps together compute or load.
-    """
-
-    live: int
-    kept: int
-    total: int
+    live: int  #: Those of a step.
+    kept: int  #: Those among them that are kept from the step before.
+    total: int  #: Those that all steps together compute or load.
 
 
 def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[str, StepPositions]]:

@@ -17,52 +17,25 @@ __all__ = ["LayerContext"]
 
 @dataclass(frozen=True)
 class LayerContext:
-    """Surroundings of one layer.
+    """Surroundings of one layer."""
 
-    Parameters
-    ----------
-    index : int
-        Index of the layer.
-    name : str
-        Its name.
-    config : Config
-        The machine.
-    pool : ConstantPool
-        Where constants are kept.
-    stores : mapping of str to Store
-        Images that the layer reads and writes, by name.
-    channels : mapping of str to int
-        Their channels, padding not counted.
-    strip_rows : int
-        Rows of the unified buffer that a strip of an image may take.
-    free_rows : int
-        Rows that no resident image takes while the layer runs.
-    options : Options
-        Choices of the compilation.
-    share : float
-        Part of their usual size that strips may have; ``strip_rows`` and ``free_rows`` are so much
-        smaller than they would be.
-    keep : bool, optional
-        Whether constants stay from slice to slice; without a group, the layer decides.
-    fleeting : bool
-        Whether constants do not stay at all: each command loads its own.
-    constants : dict
-        Constants of the group by what they are: images of a batch, and columns of an image,
-        share them.
-    """
-
-    index: int
-    name: str
-    config: Config
-    pool: ConstantPool
-    stores: Mapping[str, Store]
-    channels: Mapping[str, int]
-    strip_rows: int
-    free_rows: int
-    options: Options
+    index: int  #: Index of the layer.
+    name: str  #: Its name.
+    config: Config  #: The machine.
+    pool: ConstantPool  #: Where constants are kept.
+    stores: Mapping[str, Store]  #: Images that the layer reads and writes, by name.
+    channels: Mapping[str, int]  #: Their channels, padding not counted.
+    strip_rows: int  #: Rows of the unified buffer that a strip of an image may take.
+    free_rows: int  #: Rows that no resident image takes while the layer runs.
+    options: Options  #: Choices of the compilation.
+    #: Part of their usual size that strips may have; ``strip_rows`` and ``free_rows`` are so much
+    #: smaller than they would be.
     share: float = 1.0
+    #: Whether constants stay from slice to slice; without a group, the layer decides.
     keep: bool | None = None
-    fleeting: bool = False
+    fleeting: bool = False  #: Whether constants do not stay at all: each command loads its own.
+    #: Constants of the group by what they are: images of a batch, and columns of an image, share
+    #: them.
     constants: dict[tuple[object, ...], Constant] = field(default_factory=dict)
 
     @property

@@ -36,20 +36,11 @@ class RollingStore(Store):
 
     Each step has a strip of its own in the buffer. What the step before has computed and this one
     needs again is copied from strip to strip by the vector path.
-
-    Parameters
-    ----------
-    loads : bool
-        Whether the group reads it from DRAM, instead of computing it.
-    parted : bool
-        Whether that of the first step comes in parts.
-    state : Rolled
-        Where the group is.
     """
 
-    loads: bool = False
-    parted: bool = True
-    state: Rolled = field(default_factory=Rolled)
+    loads: bool = False  #: Whether the group reads it from DRAM, instead of computing it.
+    parted: bool = True  #: Whether that of the first step comes in parts.
+    state: Rolled = field(default_factory=Rolled)  #: Where the group is.
 
     @classmethod
     def rolling(cls, store: Store, *, loaded: bool, parted: bool = True) -> "RollingStore":

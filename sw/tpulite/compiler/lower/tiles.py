@@ -33,54 +33,29 @@ __all__ = ["TilePlan", "TiledLayer"]
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How a layer alone is cut into tiles.
+    """How a layer alone is cut into tiles."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the strategy.
-    way : int
-        Index of the operator that has it: the array or the vector path may average.
-    room : Room
-        What it may take, and where the tensors are.
-    cycles : int
-        Estimated cycles.
-    """
-
-    name: str
-    way: int
-    room: Room
-    cycles: int
+    name: str  #: Name of the strategy.
+    way: int  #: Index of the operator that has it: the array or the vector path may average.
+    room: Room  #: What it may take, and where the tensors are.
+    cycles: int  #: Estimated cycles.
 
 
 @dataclass(frozen=True)
 class TiledLayer:
-    """A layer that has strategies in closed form.
+    """A layer that has strategies in closed form."""
 
-    Parameters
-    ----------
-    operators : tuple of Operator
-        The layer, compiled but for its extents, in each way that computes it.
-    index : int
-        Index of the layer.
-    source, target : Store
-        Its input and its output, of one image.
-    sourced, stored : bool
-        Whether tiles come from DRAM, and go there.
-    channels : int
-        Channels of the input.
-    pool : ConstantPool
-        Takes weights and records.
-    """
-
+    #: The layer, compiled but for its extents, in each way that computes it.
     operators: tuple[Operator, ...]
-    index: int
+    index: int  #: Index of the layer.
+    #: Its input and its output, of one image.
     source: Store
     target: Store
+    #: Whether tiles come from DRAM, and go there.
     sourced: bool
     stored: bool
-    channels: int
-    pool: ConstantPool
+    channels: int  #: Channels of the input.
+    pool: ConstantPool  #: Takes weights and records.
 
     @classmethod
     def of(

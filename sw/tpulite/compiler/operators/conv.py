@@ -39,19 +39,12 @@ __all__ = ["Convolution"]
 
 @dataclass(frozen=True)
 class _Dense:
-    """Dense mode: the image lies in packed rows.
+    """Dense mode: the image lies in packed rows."""
 
-    Parameters
-    ----------
-    channels, step : int
-        Bytes of a pixel, and from an output column to the next.
-    length : int
-        Bytes that a window covers in a packed row.
-    """
-
+    #: Bytes of a pixel, and from an output column to the next.
     channels: int
     step: int
-    length: int
+    length: int  #: Bytes that a window covers in a packed row.
 
 
 @lru_cache

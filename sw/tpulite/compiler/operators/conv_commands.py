@@ -36,17 +36,10 @@ _Either = tuple[tuple[Loads, Segments] | None, tuple[Loads, Segments] | None]
 
 
 class _Uses(NamedTuple):
-    """Runs of commands that use what is loaded once.
+    """Runs of commands that use what is loaded once."""
 
-    Parameters
-    ----------
-    layers : Segments
-        The uses of each layer.
-    first, last : array of int
-        Their first and last commands.
-    """
-
-    layers: Segments
+    layers: Segments  #: The uses of each layer.
+    #: Their first and last commands.
     first: Indices
     last: Indices
 

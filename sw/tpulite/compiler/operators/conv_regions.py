@@ -13,21 +13,13 @@ __all__ = ["Slabs", "clip_image", "cut_regions", "cut_slabs"]
 
 @dataclass(frozen=True)
 class Slabs:
-    """Slabs of output rows of all layers, in order; rows run through the batch.
+    """Slabs of output rows of all layers, in order; rows run through the batch."""
 
-    Parameters
-    ----------
-    segments : Segments
-        The slabs of each layer.
-    begin, stop : array of int
-        Output rows.
-    top, bottom : array of int
-        Input rows that they need.
-    """
-
-    segments: Segments
+    segments: Segments  #: The slabs of each layer.
+    #: Output rows.
     begin: Indices
     stop: Indices
+    #: Input rows that they need.
     top: Indices
     bottom: Indices
 
@@ -80,48 +72,30 @@ def cut_slabs(layers: Table) -> Slabs:
 
 @dataclass(frozen=True)
 class Panels:
-    """Ranges of output columns of all layers, in order.
+    """Ranges of output columns of all layers, in order."""
 
-    Parameters
-    ----------
-    segments : Segments
-        Those of each layer.
-    begin, stop : array of int
-        Output columns.
-    number, origin : array of int
-        The panel, and its first column; all ranges are of one where accumulators are fewer than the
-        columns of a row.
-    """
-
-    segments: Segments
+    segments: Segments  #: Those of each layer.
+    #: Output columns.
     begin: Indices
     stop: Indices
+    #: The panel, and its first column; all ranges are of one where accumulators are fewer than the
+    #: columns of a row.
     number: Indices
     origin: Indices
 
 
 @dataclass(frozen=True)
 class Regions:
-    """Regions of the output that single commands compute, in order.
+    """Regions of the output that single commands compute, in order."""
 
-    Parameters
-    ----------
-    layer, tile, slab, panel : array of int
-        What it belongs to; all tiles, slabs and column ranges are numbered through.
-    group : array of int
-        Regions of a tile that accumulate side by side have one number.
-    acc_row : array of int
-        First accumulator.
-    row, rows, column, columns : array of int
-        First output row, in numbers that run through the batch, and output column; how many.
-    """
-
+    #: What it belongs to; all tiles, slabs and column ranges are numbered through.
     layer: Indices
     tile: Indices
     slab: Indices
     panel: Indices
-    group: Indices
-    acc_row: Indices
+    group: Indices  #: Regions of a tile that accumulate side by side have one number.
+    acc_row: Indices  #: First accumulator.
+    #: First output row, in numbers that run through the batch, and output column; how many.
     row: Indices
     rows: Indices
     column: Indices

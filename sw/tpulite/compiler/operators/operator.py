@@ -36,14 +36,9 @@ class Resident:
     """A tensor in the unified buffer: vectors of a channel block one after the other.
 
     Where it begins is an :class:`~tpulite.compiler.operators.words.Origin`.
-
-    Parameters
-    ----------
-    block_rows : int
-        Rows of a block.
     """
 
-    block_rows: int
+    block_rows: int  #: Rows of a block.
 
 
 Place = DramTensor | Resident
@@ -51,18 +46,10 @@ Place = DramTensor | Resident
 
 @dataclass(frozen=True)
 class Site:
-    """Where the tensors of a layer of known extents are; its rows count from those that it takes.
+    """Where the tensors of a layer of known extents are; rows count from those that it takes."""
 
-    Parameters
-    ----------
-    sources : tuple of Place
-        Its inputs, in the order of the layer.
-    target : Place
-        Its output.
-    """
-
-    sources: tuple[Place, ...]
-    target: Place
+    sources: tuple[Place, ...]  #: Its inputs, in the order of the layer.
+    target: Place  #: Its output.
 
 
 class Constants:
@@ -94,27 +81,13 @@ class Constants:
 
 @dataclass(frozen=True)
 class Task(Generic[_O]):
-    """An operator at one shape.
+    """An operator at one shape."""
 
-    Parameters
-    ----------
-    operator : Operator
-        The operator.
-    shape : Shape
-        A shape of the range.
-    strategy : Strategy
-        The strategy chosen for it.
-    site : Site
-        Where everything is.
-    offset : int
-        Where the constants of the operator begin.
-    """
-
-    operator: _O
-    shape: Shape
-    strategy: Strategy
-    site: Site
-    offset: int
+    operator: _O  #: The operator.
+    shape: Shape  #: A shape of the range.
+    strategy: Strategy  #: The strategy chosen for it.
+    site: Site  #: Where everything is.
+    offset: int  #: Where the constants of the operator begin.
 
 
 class Operator(Protocol):

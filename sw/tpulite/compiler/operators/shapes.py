@@ -14,14 +14,9 @@ Extents = tuple[Number, Number, Number, Number]
 
 
 class Shape(NamedTuple):
-    """Extents of the input of a layer.
+    """Extents of the input of a layer."""
 
-    Parameters
-    ----------
-    batch, height, width, channels : int
-        Images, and what one of them is.
-    """
-
+    #: Images, and what one of them is.
     batch: int
     height: int
     width: int
@@ -37,22 +32,17 @@ class Shape(NamedTuple):
 class ShapeRange:
     """Smallest and largest value of each extent, both included; a shape with a 0 is empty.
 
-    Parameters
-    ----------
-    batch, height, width : tuple of (int, int)
-        Of the first input of a network.
-    channels : tuple of (int, int), optional
-        Its channels, if the network is one layer that permits several numbers.
-
     Raises
     ------
     ValueError
         If a range is not two whole numbers, is empty or begins below 0.
     """
 
+    #: Of the first input of a network.
     batch: tuple[int, int]
     height: tuple[int, int]
     width: tuple[int, int]
+    #: Its channels, if the network is one layer that permits several numbers.
     channels: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:

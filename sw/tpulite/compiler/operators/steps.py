@@ -28,20 +28,11 @@ CONSTANT = -1
 
 
 class Needs(NamedTuple):
-    """What commands need of a tensor.
+    """What commands need of a tensor."""
 
-    Parameters
-    ----------
-    stop : array of int
-        Vectors of each block, from its first one on.
-    blocks : array of int, optional
-        The last channel block; without it, all.
-    first : array of int, optional
-        The first channel block; without it, the last one is the only one.
-    """
-
-    stop: Indices
-    blocks: Indices | None = None
+    stop: Indices  #: Vectors of each block, from its first one on.
+    blocks: Indices | None = None  #: The last channel block; without it, all.
+    #: The first channel block; without it, the last one is the only one.
     first: Indices | None = None
 
     def part(self, some: slice) -> "Needs":
@@ -51,32 +42,18 @@ class Needs(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """LOADs, in any order.
+    """LOADs, in any order."""
 
-    Parameters
-    ----------
-    words : Batch
-        The commands without tokens.
-    due : array of int
-        The computation of the layer that each should be ahead of; the LOADs are executed in this
-        order.
-    first : array of int
-        The first computation that needs it, at ``due`` or later.
-    freed : array of int, optional
-        The computation, or the STORE, that must be complete before; -1: none. It belongs to a
-        computation before ``due``.
-    operand : int
-        Number of the layer's input that they read; ``CONSTANT``: none.
-    needs : Needs, optional
-        What of that input must be there.
-    """
-
-    words: Batch
+    words: Batch  #: The commands without tokens.
+    #: The computation of the layer that each should be ahead of; the LOADs are executed in this
+    #: order.
     due: Indices
-    first: Indices
+    first: Indices  #: The first computation that needs it, at ``due`` or later.
+    #: The computation, or the STORE, that must be complete before; -1: none. It belongs to a
+    #: computation before ``due``.
     freed: Indices | None = None
-    operand: int = CONSTANT
-    needs: Needs | None = None
+    operand: int = CONSTANT  #: Number of the layer's input that they read; ``CONSTANT``: none.
+    needs: Needs | None = None  #: What of that input must be there.
 
     def part(self, some: slice) -> "Loads":
         """Return some of the LOADs."""
@@ -93,26 +70,14 @@ class Loads(NamedTuple):
 
 @dataclass(frozen=True)
 class Computes:
-    """Computations of one engine, in order.
+    """Computations of one engine, in order."""
 
-    Parameters
-    ----------
-    engine : Engine
-        MXU or VPU.
-    words : Batch
-        The commands without tokens.
-    freed : array of int, optional
-        The STORE that must be complete before each; -1: none.
-    early : array of int, optional
-        The LOAD, in the order of ``Step.loads``, of what each may read ahead of its start.
-    reads : mapping of int to Needs
-        What must be there of each input that is in the buffer.
-    """
-
-    engine: Engine
-    words: Batch
-    freed: Indices | None = None
+    engine: Engine  #: MXU or VPU.
+    words: Batch  #: The commands without tokens.
+    freed: Indices | None = None  #: The STORE that must be complete before each; -1: none.
+    #: The LOAD, in the order of ``Step.loads``, of what each may read ahead of its start.
     early: Indices | None = None
+    #: What must be there of each input that is in the buffer.
     reads: dict[int, Needs] = field(default_factory=dict)
 
 
@@ -125,45 +90,24 @@ class Stores(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """A layer of known extents.
+    """A layer of known extents."""
 
-    Parameters
-    ----------
-    loads : tuple of Loads
-        What it loads.
-    computes : Computes
-        What it computes.
-    stores : Stores
-        What it stores; nothing, if its output stays in the buffer.
-    begins : array of int
-        The first vector of the output that each STORE writes, or each computation, if there are
-        no STOREs.
-    blocks : array of int, optional
-        The one channel block of each.
-    freed_by_store : bool
-        Whether ``freed`` of LOADs counts STOREs instead of computations.
-    """
-
-    loads: tuple[Loads, ...]
-    computes: Computes
-    stores: Stores
+    loads: tuple[Loads, ...]  #: What it loads.
+    computes: Computes  #: What it computes.
+    stores: Stores  #: What it stores; nothing, if its output stays in the buffer.
+    #: The first vector of the output that each STORE writes, or each computation, if there are no
+    #: STOREs.
     begins: Indices
-    blocks: Indices | None = None
+    blocks: Indices | None = None  #: The one channel block of each.
+    #: Whether ``freed`` of LOADs counts STOREs instead of computations.
     freed_by_store: bool = False
 
 
 class Maker(NamedTuple):
-    """A layer that computes channel blocks of a tensor.
+    """A layer that computes channel blocks of a tensor."""
 
-    Parameters
-    ----------
-    step : int
-        Its number.
-    block, blocks : int
-        The first block, and how many.
-    """
-
-    step: int
+    step: int  #: Its number.
+    #: The first block, and how many.
     block: int
     blocks: int
 

@@ -15,14 +15,6 @@ __all__ = ["Buffers", "Cut", "Tiling", "block_cut", "even_cut"]
 class Cut:
     """An axis of a layer's output, cut into parts.
 
-    Parameters
-    ----------
-    axis : str
-        ``rows`` (of all images of a batch, one after the other), ``columns``, ``pixels`` (rows and
-        columns in one) or ``channels``.
-    bounds : tuple of int
-        Where each part begins, and where the last one ends.
-
     Examples
     --------
     >>> cut = Cut("rows", (0, 3, 6, 8))
@@ -30,8 +22,10 @@ class Cut:
     (3, 3, 2, 3)
     """
 
+    #: ``rows`` (of all images of a batch, one after the other), ``columns``, ``pixels`` (rows and
+    #: columns in one) or ``channels``.
     axis: str
-    bounds: tuple[int, ...]
+    bounds: tuple[int, ...]  #: Where each part begins, and where the last one ends.
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
@@ -54,20 +48,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Ranges of rows of the unified buffer that tiles take in turn (ping-pong).
+    """Ranges of rows of the unified buffer that tiles take in turn (ping-pong)."""
 
-    Parameters
-    ----------
-    holds : str
-        ``tile`` (input, computed in place, then output), ``input``, ``output`` or ``weights``.
-    count : int
-        How many; tile i lies in buffer i mod ``count``.
-    row, rows : int
-        First row of the first buffer, and rows of each; they follow one another.
-    """
-
+    #: ``tile`` (input, computed in place, then output), ``input``, ``output`` or ``weights``.
     holds: str
-    count: int
+    count: int  #: How many; tile i lies in buffer i mod ``count``.
+    #: First row of the first buffer, and rows of each; they follow one another.
     row: int
     rows: int
 
@@ -79,18 +65,12 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Tiling:
-    """All tiles of a layer at one shape.
+    """All tiles of a layer at one shape."""
 
-    Parameters
-    ----------
-    cuts : tuple of Cut
-        The axes of the output. Each combination of parts is a tile, so that every element is in
-        exactly one of them.
-    buffers : tuple of Buffers
-        Where tiles lie; without those of tensors that stay in the buffer.
-    """
-
+    #: The axes of the output. Each combination of parts is a tile, so that every element is in
+    #: exactly one of them.
     cuts: tuple[Cut, ...]
+    #: Where tiles lie; without those of tensors that stay in the buffer.
     buffers: tuple[Buffers, ...]
 
     @classmethod

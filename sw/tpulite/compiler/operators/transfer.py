@@ -24,29 +24,14 @@ class DramTensor:
     """A tensor of channel blocks in DRAM, a block of ``vectors`` vectors after the other.
 
     Where it begins is an :class:`Origin`.
-
-    Parameters
-    ----------
-    window : Window
-        DRAM window.
-    vectors : int
-        Vectors of a block.
-    vector_rows : int
-        Rows of the unified buffer that a vector takes.
-    block_bytes : int
-        Bytes from block to block.
-    row_bytes : int
-        Bytes of a row.
-    flip : int
-        Whether the host sees uint8.
     """
 
-    window: Window
-    vectors: int
-    vector_rows: int
-    block_bytes: int
-    row_bytes: int
-    flip: int
+    window: Window  #: DRAM window.
+    vectors: int  #: Vectors of a block.
+    vector_rows: int  #: Rows of the unified buffer that a vector takes.
+    block_bytes: int  #: Bytes from block to block.
+    row_bytes: int  #: Bytes of a row.
+    flip: int  #: Whether the host sees uint8.
 
     @classmethod
     def spread(cls, layers: Spread, name: str) -> "DramTensor":

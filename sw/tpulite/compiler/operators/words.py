@@ -79,27 +79,16 @@ Counted = Origin | NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Batch:
-    """Commands of one opcode, not yet encoded.
+    """Commands of one opcode, not yet encoded."""
 
-    Parameters
-    ----------
-    opcode : Opcode
-        What they all do.
-    count : int
-        How many.
-    fields : mapping of str to int or array of int64
-        Fields that all have in common, and fields of each. What is not named is 0.
-    origins : mapping of str to Origin or array of int
-        What fields are counted from; without one, from 0.
-    start : int
-        Where in the arrays they begin: they may be part of a longer batch.
-    """
-
-    opcode: Opcode
-    count: int
+    opcode: Opcode  #: What they all do.
+    count: int  #: How many.
+    #: Mapping of str to int or array of int64. Fields that all have in common, and fields of each.
+    #: What is not named is 0.
     fields: Mapping[str, int | Numbers]
+    #: What fields are counted from; without one, from 0.
     origins: Mapping[str, Counted] = field(default_factory=dict)
-    start: int = 0
+    start: int = 0  #: Where in the arrays they begin: they may be part of a longer batch.
 
     def part(self, some: slice) -> "Batch":
         """Return some of the commands."""

@@ -12,66 +12,39 @@ __all__ = ["Kept"]
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """Where an image is kept: the whole of it, one image of a batch, or a range of its columns.
+    """Where an image is kept: the whole of it, one image of a batch, or a range of its columns."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the image.
-    height, width, blocks, vector_rows, batch : int
-        See :class:`StoreExtents`; columns and blocks are those that are here.
-    config : Config
-        The machine.
-    specs : tuple of TensorSpec
-        Where it is in DRAM: see :class:`InDram`.
-    given : bool
-        Whether it is in DRAM from the start.
-    line : int
-        Vectors in a row in DRAM; more than there are here if this is a range of columns.
-    pitch, block_pitch, first : int
-        Rows of the buffer from image row to image row and from block to block, and the first row,
-        if the image is resident.
-    skew : int
-        Rows of the buffer between image rows that are not used, so that vectors below each other
-        lie in different banks.
-    buffer : Buffer, optional
-        Where it is resident.
-    loaded : list of list of int
-        Vectors of each channel block that are here, image by image: the tiler's state.
-    column, image, block : int
-        What the part begins with.
-    full, top, left : int
-        Rows of the whole image, and what a view of some rows and columns begins with.
-    resident : bool
-        Whether all of it stays in the unified buffer from its first to its last use.
-    made : Made
-        In which order it is computed.
-    """
-
-    name: str
+    name: str  #: Name of the image.
+    #: See :class:`StoreExtents`; columns and blocks are those that are here.
     height: int
     width: int
     blocks: int
     vector_rows: int
     batch: int
-    config: Config
-    specs: tuple[TensorSpec, ...]
-    given: bool
-    line: int
+    config: Config  #: The machine.
+    specs: tuple[TensorSpec, ...]  #: Where it is in DRAM: see :class:`InDram`.
+    given: bool  #: Whether it is in DRAM from the start.
+    line: int  #: Vectors in a row in DRAM; more than there are here if this is a range of columns.
+    #: Rows of the buffer from image row to image row and from block to block.
     pitch: int
     block_pitch: int
+    #: Rows of the buffer between image rows that are not used, so that vectors below each other lie
+    #: in different banks.
     skew: int
-    buffer: Buffer | None
+    buffer: Buffer | None  #: Where it is resident.
+    #: Vectors of each channel block that are here, image by image: the tiler's state.
     loaded: list[list[int]]
-    resident: bool
-    first: int = 0
+    resident: bool  #: Whether all of it stays in the unified buffer from its first to its last use.
+    first: int = 0  #: First row of the buffer, if the image is resident.
+    #: What the part begins with.
     column: int = 0
     image: int = 0
     block: int = 0
+    #: Rows of the whole image, and what a view of some rows and columns begins with.
     full: int = 0
     top: int = 0
     left: int = 0
-    made: Made = Made.OTHERWISE
+    made: Made = Made.OTHERWISE  #: In which order it is computed.
 
     @property
     def placed(self) -> Placed:

@@ -24,28 +24,15 @@ __all__ = ["Placement", "fixed_lines", "place_activations", "view_of"]
 
 @dataclass(frozen=True)
 class Placement:
-    """Stores of all images, and what lies in DRAM.
+    """Stores of all images, and what lies in DRAM."""
 
-    Parameters
-    ----------
-    stores : mapping of str to Store
-        By name of the image.
-    inputs, outputs : tuple of TensorSpec
-        What the host writes and reads.
-    scratch_bytes : int
-        Bytes of images that do not stay on chip.
-    live : tuple of frozenset of str
-        For each layer, images that are resident while it runs.
-    free_rows : tuple of int
-        For each layer, rows of the unified buffer that they leave.
-    """
-
-    stores: Mapping[str, Store]
+    stores: Mapping[str, Store]  #: By name of the image.
+    #: What the host writes and reads.
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    scratch_bytes: int
-    live: tuple[frozenset[str], ...]
-    free_rows: tuple[int, ...]
+    scratch_bytes: int  #: Bytes of images that do not stay on chip.
+    live: tuple[frozenset[str], ...]  #: For each layer, images that are resident while it runs.
+    free_rows: tuple[int, ...]  #: For each layer, rows of the unified buffer that they leave.
 
 
 def place_activations(

@@ -10,23 +10,12 @@ __all__ = ["InDram", "StoreExtents", "View"]
 
 @dataclass(frozen=True)
 class View:
-    """Some rows of an image in the unified buffer.
+    """Some rows of an image in the unified buffer."""
 
-    Parameters
-    ----------
-    buffer : Buffer
-        Where they are.
-    rows : range
-        Which rows of the image.
-    row : int
-        Row in the buffer of block 0, first image row, column 0.
-    pitch, block_pitch : int
-        Rows of the buffer from image row to image row, and from channel block to channel block.
-    """
-
-    buffer: Buffer
-    rows: range
-    row: int
+    buffer: Buffer  #: Where they are.
+    rows: range  #: Which rows of the image.
+    row: int  #: Row in the buffer of block 0, first image row, column 0.
+    #: Rows of the buffer from image row to image row, and from channel block to channel block.
     pitch: int
     block_pitch: int
 
@@ -46,40 +35,23 @@ class View:
 
 @dataclass(frozen=True)
 class InDram:
-    """Where an image is in DRAM, if it is.
+    """Where an image is in DRAM, if it is."""
 
-    Parameters
-    ----------
-    specs : tuple of TensorSpec
-        Where it is read from and written to; further ones are copies that are stored, too, as
-        outputs can only be written. None: it is never there.
-    given : bool
-        Whether it is there from the start.
-    line : int, optional
-        Vectors from row to row, if some are not used: so that rows begin at beats.
-    """
-
+    #: Where it is read from and written to; further ones are copies that are stored, too, as
+    #: outputs can only be written. None: it is never there.
     specs: tuple[TensorSpec, ...] = ()
-    given: bool = False
+    given: bool = False  #: Whether it is there from the start.
+    #: Vectors from row to row, if some are not used: so that rows begin at beats.
     line: int | None = None
 
 
 @dataclass(frozen=True)
 class StoreExtents:
-    """How large an image is.
+    """How large an image is."""
 
-    Parameters
-    ----------
-    height, width, blocks : int
-        Rows, vectors in a row, and channel blocks.
-    vector_rows : int
-        Rows of the buffer that a vector takes: 4 for int32.
-    batch : int
-        Images; those that are resident lie one below the other, block by block.
-    """
-
+    #: Rows, vectors in a row, and channel blocks.
     height: int
     width: int
     blocks: int
-    vector_rows: int = 1
-    batch: int = 1
+    vector_rows: int = 1  #: Rows of the buffer that a vector takes: 4 for int32.
+    batch: int = 1  #: Images; those that are resident lie one below the other, block by block.

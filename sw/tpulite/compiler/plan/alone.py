@@ -12,28 +12,17 @@ __all__ = ["Surroundings", "alone_cycles"]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a layer finds around it.
+    """What a layer finds around it."""
 
-    Parameters
-    ----------
-    free_rows : int
-        Rows of the unified buffer beside tensors and constants that stay there.
-    input_in_dram, output_in_dram : bool
-        Whether strips of them come and go; what stays takes no further rows.
-    loaded, stored : bool
-        Whether the input comes from DRAM and the output goes there, perhaps where it stays.
-    weights_in_dram : bool
-        Whether they must be loaded.
-    vector_rows, record_rows : int
-        Rows of an output vector and of the records of an n-block.
-    """
-
-    free_rows: int
+    free_rows: int  #: Rows of the unified buffer beside tensors and constants that stay there.
+    #: Whether strips of them come and go; what stays takes no further rows.
     input_in_dram: bool
     output_in_dram: bool
+    #: Whether the input comes from DRAM and the output goes there, perhaps where it stays.
     loaded: bool
     stored: bool
-    weights_in_dram: bool
+    weights_in_dram: bool  #: Whether they must be loaded.
+    #: Rows of an output vector and of the records of an n-block.
     vector_rows: int
     record_rows: int
 

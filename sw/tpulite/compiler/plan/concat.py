@@ -32,30 +32,16 @@ class Concatenation(Enum):
 
 @dataclass(frozen=True)
 class ConcatPlan:
-    """How activations are joined.
+    """How activations are joined."""
 
-    Parameters
-    ----------
-    way : Concatenation
-        What is on chip together.
-    multiplies : bool
-        Whether products with an identity matrix join channels, because vectors part.
-    rows : RowsPlan
-        How rows of the output are cut, unless they are stacked.
-    strips : tuple of range
-        Output rows that are in the buffer together, if the layer is alone.
-    starts : tuple of int
-        Where each activation begins along the axis; of channels, the first one.
-    sources : tuple of Placed
-        The activations.
-    """
-
-    way: Concatenation
+    way: Concatenation  #: What is on chip together.
+    #: Whether products with an identity matrix join channels, because vectors part.
     multiplies: bool
-    rows: RowsPlan
-    strips: tuple[range, ...]
+    rows: RowsPlan  #: How rows of the output are cut, unless they are stacked.
+    strips: tuple[range, ...]  #: Output rows that are in the buffer together, if the layer is alone
+    #: Where each activation begins along the axis; of channels, the first one.
     starts: tuple[int, ...]
-    sources: tuple[Placed, ...]
+    sources: tuple[Placed, ...]  #: The activations.
 
     def columns(self, rows: range, blocks: int) -> tuple[tuple[range, ...], ...]:
         """Return the columns of each activation that are moved at a time."""

@@ -9,36 +9,21 @@ __all__ = ["ConvExtents", "ConvPlan"]
 
 @dataclass(frozen=True)
 class ConvExtents:
-    """Extents of a convolution on the machine.
+    """Extents of a convolution on the machine."""
 
-    Parameters
-    ----------
-    rows, width : int
-        Rows of the output, and vectors in a row.
-    source_width : int
-        Vectors in a row of the input.
-    source_rows : int
-        Rows of the input.
-    stride, reach : int
-        Input rows from output row to output row, and from the first to the last that one reads.
-    taps : int
-        Positions of the kernel.
-    blocks, n_blocks : int
-        Channel blocks of the input and of the output.
-    grain : int
-        Output rows begin at beats at multiples of it.
-    """
-
+    #: Rows of the output, and vectors in a row.
     rows: int
     width: int
-    source_rows: int
-    source_width: int
+    source_rows: int  #: Rows of the input.
+    source_width: int  #: Vectors in a row of the input.
+    #: Input rows from output row to output row, and from the first to the last that one reads.
     stride: int
     reach: int
-    taps: int
+    taps: int  #: Positions of the kernel.
+    #: Channel blocks of the input and of the output.
     blocks: int
     n_blocks: int
-    grain: int
+    grain: int  #: Output rows begin at beats at multiples of it.
 
     def read(self, rows: int) -> int:
         """Return the vectors of an input block that output rows read."""
@@ -52,34 +37,21 @@ class ConvPlan:
     The loops are, from outside: parts of the output, groups of n-blocks that accumulate side by
     side, chunks of the input's channel blocks, n-blocks of the group. One CONV does one chunk of
     one n-block.
-
-    Parameters
-    ----------
-    parts : tuple of range
-        Parts of the output's rows.
-    group : int
-        n-blocks of a group.
-    head : tuple of int
-        Chunks, in channel blocks, of the first group of the first part: while it runs, its operands
-        are still arriving.
-    body : tuple of int
-        Chunks of all other groups.
-    tail : tuple of int
-        Rows of the pieces of the very last n-block of the very last part: the earlier ones are
-        stored while the later ones are computed.
-    whole_k : bool
-        Whether the input of a part stays in the buffer for all its groups, with all its channels.
-        Else it is loaded again for each group, chunk by chunk, and ``head`` equals ``body``.
-    keep_weights : bool
-        Whether weights stay in the buffer from part to part; needs ``whole_k``.
     """
 
-    parts: tuple[range, ...]
-    group: int
+    parts: tuple[range, ...]  #: Parts of the output's rows.
+    group: int  #: n-blocks of a group.
+    #: Chunks, in channel blocks, of the first group of the first part: while it runs, its operands
+    #: are still arriving.
     head: tuple[int, ...]
-    body: tuple[int, ...]
+    body: tuple[int, ...]  #: Chunks of all other groups.
+    #: Rows of the pieces of the very last n-block of the very last part: the earlier ones are
+    #: stored while the later ones are computed.
     tail: tuple[int, ...]
+    #: Whether the input of a part stays in the buffer for all its groups, with all its channels.
+    #: Else it is loaded again for each group, chunk by chunk, and ``head`` equals ``body``.
     whole_k: bool = True
+    #: Whether weights stay in the buffer from part to part; needs ``whole_k``.
     keep_weights: bool = True
 
     def commands(self, extents: ConvExtents) -> int:

@@ -17,59 +17,34 @@ __all__ = ["ActivationExtents", "ConvFacts"]
 
 @dataclass(frozen=True)
 class ActivationExtents:
-    """Extents of the activations of a convolution, as the machine sees them.
+    """Extents of the activations of a convolution, as the machine sees them."""
 
-    Parameters
-    ----------
-    batch, height, width : int or array of int
-        Of the input; columns are vectors.
-    out_height, out_width : int or array of int
-        Of the output, as it is computed.
-    """
-
+    #: Of the input; columns are vectors.
     batch: Number
     height: Number
     width: Number
+    #: Of the output, as it is computed.
     out_height: Number
     out_width: Number
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvFacts:
-    """What is known of a convolution before its shape is, and where its activations are.
+    """What is known of a convolution before its shape is, and where its activations are."""
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    y, x : Axis1D
-        Its geometry; columns of packed rows are vectors.
-    byte_step : int
-        Bytes from an output column to the next if the input lies in packed rows; else 0.
-    blocks : int
-        Channel blocks of the input.
-    runs : tuple of tuple of range
-        By n-block, those that have weights.
-    form : RecordForm, optional
-        Form of the records; none if sums are the output.
-    record_rows : int
-        Rows of the buffer that the records of an n-block take, if they come with its weights.
-    transposed : bool
-        Whether packed rows are columns, so that y runs along the width.
-    column_grain : int
-        Commands begin at multiples of so many columns: 2 if these are pairs.
-    """
-
-    config: Config
+    config: Config  #: The machine.
+    #: Its geometry; columns of packed rows are vectors.
     y: Axis1D
     x: Axis1D
+    #: Bytes from an output column to the next if the input lies in packed rows; else 0.
     byte_step: int
-    blocks: int
-    runs: tuple[tuple[range, ...], ...]
-    form: RecordForm | None
+    blocks: int  #: Channel blocks of the input.
+    runs: tuple[tuple[range, ...], ...]  #: By n-block, those that have weights.
+    form: RecordForm | None  #: Form of the records; none if sums are the output.
+    #: Rows of the buffer that the records of an n-block take, if they come with its weights.
     record_rows: int = 0
-    transposed: bool = False
-    column_grain: int = 1
+    transposed: bool = False  #: Whether packed rows are columns, so that y runs along the width.
+    column_grain: int = 1  #: Commands begin at multiples of so many columns: 2 if these are pairs.
 
     @property
     def vector_rows(self) -> int:

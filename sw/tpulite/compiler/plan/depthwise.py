@@ -25,25 +25,14 @@ _SIZE = CONV.limit("width")
 
 @dataclass(frozen=True)
 class FilterFacts:
-    """What is known of a depthwise convolution before its shape is.
+    """What is known of a depthwise convolution before its shape is."""
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    y, x : Axis1D
-        Geometry.
-    blocks : int
-        Channel blocks.
-    weights : DepthwiseWeights
-        Its constants.
-    """
-
-    config: Config
+    config: Config  #: The machine.
+    #: Geometry.
     y: Axis1D
     x: Axis1D
-    blocks: int
-    weights: DepthwiseWeights
+    blocks: int  #: Channel blocks.
+    weights: DepthwiseWeights  #: Its constants.
 
     @property
     def at_once(self) -> bool:

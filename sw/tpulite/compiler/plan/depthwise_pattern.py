@@ -14,14 +14,9 @@ __all__ = ["DepthwiseWeights", "Pattern", "Taps"]
 
 @dataclass(frozen=True)
 class Taps:
-    """Parts of the kernel; a command multiplies one of them. All arrays have one length.
+    """Parts of the kernel; a command multiplies one of them. All arrays have one length."""
 
-    Parameters
-    ----------
-    row, rows, column, columns : array of int
-        Kernel rows and columns: the first one, and how many. They are a step apart.
-    """
-
+    #: Kernel rows and columns: the first one, and how many. They are a step apart.
     row: np.ndarray
     rows: np.ndarray
     column: np.ndarray
@@ -38,32 +33,17 @@ class Taps:
 
 @dataclass(frozen=True)
 class Pattern:
-    """One way to use the array: rows, or columns, of the input are interleaved.
+    """One way to use the array: rows, or columns, of the input are interleaved."""
 
-    Parameters
-    ----------
-    plan : DepthwisePlan
-        The way.
-    taps : Taps
-        Parts of the kernel.
-    offset : int
-        Where its tiles begin in the constants. Of each block there are the tiles of all numbers of
-        outputs along the inner axis, from one on; or of one number alone, if they are the same.
-        Those of all that go through delay lines are one, the last.
-    few : int
-        Most outputs of a command along that axis that go through no delay lines.
-    many : int
-        Fewest outputs of one that goes through them; none does if that is one more.
-    pairs : bool
-        Whether positions come in pairs there.
-    """
-
-    plan: DepthwisePlan
-    taps: Taps
+    plan: DepthwisePlan  #: The way.
+    taps: Taps  #: Parts of the kernel.
+    #: Where its tiles begin in the constants. Of each block there are the tiles of all numbers of
+    #: outputs along the inner axis, from one on; or of one number alone, if they are the same.
+    #: Those of all that go through delay lines are one, the last.
     offset: int
-    few: int
-    many: int
-    pairs: bool
+    few: int  #: Most outputs of a command along that axis that go through no delay lines.
+    many: int  #: Fewest outputs of one that goes through them; none does if that is one more.
+    pairs: bool  #: Whether positions come in pairs there.
 
     @property
     def inner(self) -> Axis:
@@ -105,27 +85,12 @@ class Pattern:
 
 @dataclass(frozen=True)
 class DepthwiseWeights:
-    """Constants of a depthwise convolution.
+    """Constants of a depthwise convolution."""
 
-    Parameters
-    ----------
-    data : bytes
-        All of them: records of all blocks, tiles of the patterns, and a tile of zeros.
-    form : RecordForm
-        Form of the records.
-    record_rows : int
-        Rows of all records of a block.
-    patterns : tuple of Pattern
-        The best one for each inner axis.
-    zeros : int
-        Where the tile of zeros begins.
-    divisors : tuple of int
-        Of averages: positions of windows that have a record of their own, in order.
-    """
-
-    data: bytes
-    form: RecordForm
-    record_rows: int
-    patterns: tuple[Pattern, ...]
-    zeros: int
+    data: bytes  #: All of them: records of all blocks, tiles of the patterns, and a tile of zeros.
+    form: RecordForm  #: Form of the records.
+    record_rows: int  #: Rows of all records of a block.
+    patterns: tuple[Pattern, ...]  #: The best one for each inner axis.
+    zeros: int  #: Where the tile of zeros begins.
+    #: Of averages: positions of windows that have a record of their own, in order.
     divisors: tuple[int, ...] = ()

@@ -37,26 +37,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DepthwisePlan:
-    """How a depthwise convolution runs on the array.
+    """How a depthwise convolution runs on the array."""
 
-    Parameters
-    ----------
-    inner : Axis
-        Axis along which input rows (or columns) are interleaved.
-    outputs : int
-        Outputs along that axis of one command.
-    kernel : tuple of tuple of range
-        Parts of the kernel along y and along x; each pair is a pass. A part of every second tap
-        has a stride of half as many positions, which are twice as far apart. A part may begin with
-        taps of the one before, which are zero in its passes.
-    cycles : int
-        Cycles of all passes over one channel block.
-    """
-
-    inner: Axis
-    outputs: int
+    inner: Axis  #: Axis along which input rows (or columns) are interleaved.
+    outputs: int  #: Outputs along that axis of one command.
+    #: Parts of the kernel along y and along x; each pair is a pass. A part of every second tap has
+    #: a stride of half as many positions, which are twice as far apart. A part may begin with taps
+    #: of the one before, which are zero in its passes.
     kernel: tuple[tuple[range, ...], tuple[range, ...]]
-    cycles: int
+    cycles: int  #: Cycles of all passes over one channel block.
 
     def repeated(self, taps: tuple[range, range]) -> tuple[int, int]:
         """Return with how many rows and columns of the parts before them a pass begins."""
@@ -68,18 +57,10 @@ class DepthwisePlan:
 
 
 class Way(NamedTuple):
-    """What a command of a depthwise convolution may be: see :class:`DepthwisePlan`.
+    """What a command of a depthwise convolution may be: see :class:`DepthwisePlan`."""
 
-    Parameters
-    ----------
-    outputs : range
-        Outputs along the inner axis.
-    kernel : tuple of tuple of range
-        Parts of the kernel along y and along x.
-    """
-
-    outputs: range
-    kernel: tuple[tuple[range, ...], tuple[range, ...]]
+    outputs: range  #: Outputs along the inner axis.
+    kernel: tuple[tuple[range, ...], tuple[range, ...]]  #: Parts of the kernel along y and along x.
 
     @property
     def is_wide(self) -> bool:
@@ -104,21 +85,13 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class DepthwiseSpace:
-    """What a plan may do, and what comes next.
+    """What a plan may do, and what comes next."""
 
-    Parameters
-    ----------
-    interleaved : bool
-        Whether several rows may be interleaved; else one line of outputs is a stream.
-    rows : int
-        Most kernel rows of a pass.
-    single : bool
-        Whether there is one channel block: then the next layer, which could begin with the rows of
-        the first of several commands, waits for the end of all that have no rows of their own.
-    """
-
+    #: Whether several rows may be interleaved; else one line of outputs is a stream.
     interleaved: bool = True
-    rows: int = LARGEST_KERNEL
+    rows: int = LARGEST_KERNEL  #: Most kernel rows of a pass.
+    #: Whether there is one channel block: then the next layer, which could begin with the rows of
+    #: the first of several commands, waits for the end of all that have no rows of their own.
     single: bool = False
 
 

@@ -25,21 +25,11 @@ _ROOM = 4
 
 @dataclass(frozen=True)
 class DepthwisePhase:
-    """Outputs that are a period apart.
+    """Outputs that are a period apart."""
 
-    Parameters
-    ----------
-    first : tuple of int
-        Their coordinates modulo the period.
-    pattern : DepthwisePlan
-        How the array is used.
-    regions : tuple of tuple of range
-        Rows and columns of commands, counted in periods.
-    """
-
-    first: tuple[int, int]
-    pattern: DepthwisePlan
-    regions: tuple[tuple[range, range], ...]
+    first: tuple[int, int]  #: Their coordinates modulo the period.
+    pattern: DepthwisePlan  #: How the array is used.
+    regions: tuple[tuple[range, range], ...]  #: Rows and columns of commands, counted in periods.
 
 
 @dataclass(frozen=True)
@@ -48,29 +38,16 @@ class DepthwiseRows:
 
     Dilated ones run as phases: outputs that are some positions apart read inputs that are a
     multiple of the dilation apart.
-
-    Parameters
-    ----------
-    y, x : Axis1D
-        Geometry.
-    target : Placed
-        The output.
-    space : Space
-        What it may take.
-    strips : tuple of range
-        Output rows that are in the buffer together, if the layer is alone.
-    by_pass : bool
-        Whether each pass loads the rows of the one channel block that it reads.
-    by_block : bool
-        Whether strips are of one channel block, all of them before those of the next one.
     """
 
+    #: Geometry.
     y: Axis1D
     x: Axis1D
-    target: Placed
-    space: Space
-    strips: tuple[range, ...]
-    by_pass: bool
+    target: Placed  #: The output.
+    space: Space  #: What it may take.
+    strips: tuple[range, ...]  #: Output rows that are in the buffer together, if the layer is alone
+    by_pass: bool  #: Whether each pass loads the rows of the one channel block that it reads.
+    #: Whether strips are of one channel block, all of them before those of the next one.
     by_block: bool = False
 
     @property

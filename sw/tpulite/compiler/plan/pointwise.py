@@ -43,34 +43,17 @@ _PARTS, _SHORTEST = 4, 80
 
 @dataclass(frozen=True)
 class PointwiseFacts:
-    """What is known of a layer before its shape is.
+    """What is known of a layer before its shape is."""
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    operation : VectorOp
-        What is computed.
-    operands : int
-        Activations that are read vector by vector.
-    broadcast : bool
-        Whether there is another one, of one vector a block.
-    block_rows : int
-        Rows of the parameters of a channel block; each needs a command of its own. 0: all blocks
-        have the same parameters.
-    kept : bool
-        Whether those of a block stay for all slabs of it, in a place of their own.
-    common_rows : int
-        Rows of the parameters of all blocks.
-    """
-
-    config: Config
-    operation: VectorOp
-    operands: int
-    broadcast: bool
+    config: Config  #: The machine.
+    operation: VectorOp  #: What is computed.
+    operands: int  #: Activations that are read vector by vector.
+    broadcast: bool  #: Whether there is another one, of one vector a block.
+    #: Rows of the parameters of a channel block; each needs a command of its own. 0: all blocks
+    #: have the same parameters.
     block_rows: int
-    kept: bool
-    common_rows: int
+    kept: bool  #: Whether those of a block stay for all slabs of it, in a place of their own.
+    common_rows: int  #: Rows of the parameters of all blocks.
 
     @property
     def overhead(self) -> int:
@@ -131,48 +114,27 @@ class PointwisePlan:
 
     A tile is ``tile_blocks`` planes of ``tile_pixels`` vectors, with its parameters. It is loaded,
     computed in place, and stored, while tiles before and behind it are elsewhere on this way.
-
-    Parameters
-    ----------
-    name : str
-        ``planes``: whole planes, one or several at a time; ``slabs``: parts of one plane;
-        ``bands``: parts of all planes.
-    feasible : bool or array of bool
-        Whether there is room.
-    cycles : int or array of int
-        What it costs; of no meaning where it is not feasible.
-    traffic : int or array of int
-        Rows that it moves between DRAM and the unified buffer.
-    slots : int
-        Places of tiles.
-    tiles, parts : int or array of int
-        How many, of all planes and of one.
-    tile_blocks, tile_pixels : int or array of int
-        Most planes and vectors of a tile.
-    slot_rows : int or array of int
-        Rows of the unified buffer that a tile takes.
-    tile_rows, needed_rows : int or array of int
-        Rows of all places with all parameters, and those that the smallest tiles would need.
-    common_rows : int
-        Rows of the parameters of all blocks.
-    commands : int or array of int
-        VECTORs.
     """
 
+    #: ``planes``: whole planes, one or several at a time; ``slabs``: parts of one plane; ``bands``:
+    #: parts of all planes.
     name: str
-    feasible: Number
-    cycles: Number
-    traffic: Number
-    slots: int
+    feasible: Number  #: Whether there is room.
+    cycles: Number  #: What it costs; of no meaning where it is not feasible.
+    traffic: Number  #: Rows that it moves between DRAM and the unified buffer.
+    slots: int  #: Places of tiles.
+    #: How many, of all planes and of one.
     tiles: Number
     parts: Number
+    #: Most planes and vectors of a tile.
     tile_blocks: Number
     tile_pixels: Number
-    slot_rows: Number
+    slot_rows: Number  #: Rows of the unified buffer that a tile takes.
+    #: Rows of all places with all parameters, and those that the smallest tiles would need.
     tile_rows: Number
     needed_rows: Number
-    common_rows: int
-    commands: Number
+    common_rows: int  #: Rows of the parameters of all blocks.
+    commands: Number  #: VECTORs.
 
     @property
     def strategy(self) -> Strategy:

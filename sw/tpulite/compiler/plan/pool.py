@@ -21,25 +21,14 @@ _SLOTS = 3
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """What is known of a pooling layer before its shape is.
+    """What is known of a pooling layer before its shape is."""
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    y, x : Axis1D
-        Geometry.
-    record_rows : int
-        Rows of the buffer for its records.
-    operation : VectorOp
-        What is computed.
-    """
-
-    config: Config
+    config: Config  #: The machine.
+    #: Geometry.
     y: Axis1D
     x: Axis1D
-    record_rows: int
-    operation: VectorOp
+    record_rows: int  #: Rows of the buffer for its records.
+    operation: VectorOp  #: What is computed.
 
 
 def pool_rows(

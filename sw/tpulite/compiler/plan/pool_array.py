@@ -41,17 +41,10 @@ def suits_array(layer: Pool) -> bool:
 
 @dataclass(frozen=True)
 class ArrayShare:
-    """Which regions of an average the array computes, and the cycles of both engines for a block.
+    """Regions of an average that the array computes, and cycles of both engines for a block."""
 
-    Parameters
-    ----------
-    regions : frozenset of (Run, Run)
-        Rows and columns of its regions.
-    array, vectors : int
-        Cycles.
-    """
-
-    regions: frozenset[tuple[Run, Run]]
+    regions: frozenset[tuple[Run, Run]]  #: Rows and columns of its regions.
+    #: Cycles.
     array: int
     vectors: int
 

@@ -26,34 +26,20 @@ class PoolPart:
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """How a pooling layer is computed.
+    """How a pooling layer is computed."""
 
-    Parameters
-    ----------
-    layer : Pool
-        The layer.
-    y, x : Axis1D
-        Its geometry.
-    source, target : Placed
-        Its input and its output.
-    space : Space
-        What it may take.
-    strips : tuple of range
-        Output rows whose results are in the buffer together, if the layer is alone.
-    columns : tuple of Run
-        The output's columns.
-    input tiles : InputTiles, optional
-        How windows are read that are too large for a command, or for the buffer.
-    """
-
-    layer: Pool
+    layer: Pool  #: The layer.
+    #: Its geometry.
     y: Axis1D
     x: Axis1D
+    #: Its input and its output.
     source: Placed
     target: Placed
-    space: Space
+    space: Space  #: What it may take.
+    #: Output rows whose results are in the buffer together, if the layer is alone.
     strips: tuple[range, ...]
-    columns: tuple[Run, ...]
+    columns: tuple[Run, ...]  #: The output's columns.
+    #: How windows are read that are too large for a command, or for the buffer.
     input_tiles: InputTiles | None
 
     def parts(self, strip: range) -> Iterator[PoolPart]:

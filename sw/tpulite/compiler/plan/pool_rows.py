@@ -24,20 +24,11 @@ TileRanges = tuple[range, range]
 
 @dataclass(frozen=True)
 class Together:
-    """Runs that are computed while input tiles are read one after the other.
+    """Runs that are computed while input tiles are read one after the other."""
 
-    Parameters
-    ----------
-    runs : tuple of Run
-        The outputs.
-    input tiles : tuple of (range, range)
-        Lines and columns of each input tile.
-    slots : tuple of int
-        For maxima: how many of parts there is room for, by run; at least two.
-    """
-
-    runs: tuple[Run, ...]
-    input_tiles: tuple[TileRanges, ...]
+    runs: tuple[Run, ...]  #: The outputs.
+    input_tiles: tuple[TileRanges, ...]  #: Lines and columns of each input tile.
+    #: For maxima: how many of parts there is room for, by run; at least two.
     slots: tuple[int, ...] = ()
 
 

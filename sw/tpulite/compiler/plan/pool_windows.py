@@ -116,24 +116,14 @@ class InputTiles:
 
     In DRAM input tiles are whole lines. If a line is too long, an input tile has those columns of
     one line that some outputs read; if even a single output reads too many, part of them.
-
-    Parameters
-    ----------
-    size : int
-        Rows of a weight tile: the least that is loaded.
-    budget : int
-        Rows of an input tile, unless a single line on chip has more.
-    width, line : int
-        Columns that are here, and vectors in a row in DRAM.
-    resident : bool
-        Whether nothing is loaded.
     """
 
-    size: int
-    budget: int
+    size: int  #: Rows of a weight tile: the least that is loaded.
+    budget: int  #: Rows of an input tile, unless a single line on chip has more.
+    #: Columns that are here, and vectors in a row in DRAM.
     width: int
     line: int
-    resident: bool
+    resident: bool  #: Whether nothing is loaded.
 
     @classmethod
     def of(cls, source: Placed, space: Space) -> "InputTiles":

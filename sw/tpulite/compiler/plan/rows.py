@@ -19,30 +19,15 @@ __all__ = ["RowsPlan", "pointwise_plan", "reshape_plan", "reshape_units", "rows_
 
 @dataclass(frozen=True)
 class RowsPlan:
-    """How rows are cut.
+    """How rows are cut."""
 
-    Parameters
-    ----------
-    strips : tuple of range
-        Rows that are in the buffer together, if the layer is alone.
-    width : int
-        Vectors in a row of the output.
-    grain : int
-        Rows of all activations begin at beats at multiples of it.
-    space : Space
-        What it may take.
-    tiles : PointwisePlan, optional
-        How the layer is cut if it is alone and all activations only pass by.
-    follows : bool
-        Whether the array computes what it reads.
-    """
-
-    strips: tuple[range, ...]
-    width: int
-    grain: int
-    space: Space
+    strips: tuple[range, ...]  #: Rows that are in the buffer together, if the layer is alone.
+    width: int  #: Vectors in a row of the output.
+    grain: int  #: Rows of all activations begin at beats at multiples of it.
+    space: Space  #: What it may take.
+    #: How the layer is cut if it is alone and all activations only pass by.
     tiles: PointwisePlan | None = None
-    follows: bool = False
+    follows: bool = False  #: Whether the array computes what it reads.
 
     def parts(self, rows: range) -> tuple[range, ...]:
         """Cut rows into what is computed, and stored, before the next layer starts."""

@@ -19,24 +19,12 @@ FAR = 1 << 32
 
 
 class Segments(NamedTuple):
-    """Elements of segments, one segment after the other.
+    """Elements of segments, one segment after the other."""
 
-    Parameters
-    ----------
-    counts : array of int
-        Elements of each segment.
-    starts : array of int
-        The first element of each segment, and the number of all.
-    owner : array of int
-        The segment of each element.
-    number : array of int
-        The number of each element in its segment.
-    """
-
-    counts: Indices
-    starts: Indices
-    owner: Indices
-    number: Indices
+    counts: Indices  #: Elements of each segment.
+    starts: Indices  #: The first element of each segment, and the number of all.
+    owner: Indices  #: The segment of each element.
+    number: Indices  #: The number of each element in its segment.
 
     @classmethod
     def of(cls, counts: Indices) -> "Segments":
@@ -93,21 +81,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Spread:
-    """Numbers of the elements of layers; one number, where all layers have the same.
+    """Numbers of the elements of layers; one number, where all layers have the same."""
 
-    Parameters
-    ----------
-    columns : mapping of str to array of int
-        Those of each layer.
-    alike : mapping of str to int
-        Those that all have.
-    owner : array of int
-        The layer of each element.
-    """
-
-    columns: Mapping[str, Indices]
-    alike: Mapping[str, int]
-    owner: Indices
+    columns: Mapping[str, Indices]  #: Those of each layer.
+    alike: Mapping[str, int]  #: Those that all have.
+    owner: Indices  #: The layer of each element.
 
     def __getitem__(self, name: str) -> Number:
         number = self.alike.get(name)

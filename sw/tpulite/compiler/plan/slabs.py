@@ -29,28 +29,19 @@ class WindowedRows(NamedTuple):
 
     Rows of all images are numbered through. A slab is a range of output rows; where it begins in
     DRAM must be a beat, so its first row is a multiple of a grain.
-
-    Parameters
-    ----------
-    batch : int or array of int
-        Images.
-    height, out_height : int or array
-        Input and output rows of an image.
-    stride, extent : int
-        Input rows from an output row to the next, and rows that a window covers.
-    in_bytes, out_bytes : int or array
-        Bytes of an input row and of an output row, of one channel block.
-    loose : int
-        Input rows that a slab may need beyond its windows, if windows may lie in the padding.
     """
 
-    batch: Number
+    batch: Number  #: Images.
+    #: Input and output rows of an image.
     height: Number
     out_height: Number
+    #: Input rows from an output row to the next, and rows that a window covers.
     stride: int
     extent: int
+    #: Bytes of an input row and of an output row, of one channel block.
     in_bytes: Number
     out_bytes: Number
+    #: Input rows that a slab may need beyond its windows, if windows may lie in the padding.
     loose: int = 0
 
     @classmethod
@@ -80,26 +71,16 @@ class WindowedRows(NamedTuple):
 
 
 class Slabs(NamedTuple):
-    """One way to cut; all numbers are in closed form.
+    """One way to cut; all numbers are in closed form."""
 
-    Parameters
-    ----------
-    mode : str
-        ``image``: parts of an image; ``images``: several whole images; ``through``: parts that pass
-        from an image into the next, for the case that images do not begin at beats.
-    feasible : bool or array of bool
-        Whether there is room.
-    sizes : mapping of str to int or array
-        ``slabs``, how many; ``parts``, of an image or of all; ``slab_rows`` and ``in_rows``, the
-        most output and input rows of a slab.
-    needed : int or array of int
-        Rows of the buffer for the smallest slabs.
-    """
-
+    #: ``image``: parts of an image; ``images``: several whole images; ``through``: parts that pass
+    #: from an image into the next, for the case that images do not begin at beats.
     mode: str
-    feasible: Number
+    feasible: Number  #: Whether there is room.
+    #: ``slabs``, how many; ``parts``, of an image or of all; ``slab_rows`` and ``in_rows``, the
+    #: most output and input rows of a slab.
     sizes: Mapping[str, Number]
-    needed: Number
+    needed: Number  #: Rows of the buffer for the smallest slabs.
 
 
 def slab_modes(

@@ -47,42 +47,23 @@ class Made(Enum):
 
 @dataclass(frozen=True)
 class Placed:
-    """How large an activation is, and where it lies.
+    """How large an activation is, and where it lies."""
 
-    Parameters
-    ----------
-    height, width, blocks : int
-        Rows, vectors in a row and channel blocks that are here.
-    line : int
-        Vectors in a row in DRAM.
-    column : int
-        First of the columns that are here.
-    grain : int
-        Rows begin at beats in DRAM at multiples of it.
-    pitch, vector_rows : int
-        Rows of the buffer that a row of one block takes, and a vector of it.
-    resident : bool
-        Whether all of it stays in the buffer. Else only some of its rows are there at a time.
-    moved : bool
-        Whether it comes from DRAM or goes there.
-    packed : PackedRows, optional
-        How its rows are packed, if they are.
-    made : Made
-        In which order it is computed.
-    """
-
+    #: Rows, vectors in a row and channel blocks that are here.
     height: int
     width: int
     blocks: int
-    line: int
-    column: int
-    grain: int
+    line: int  #: Vectors in a row in DRAM.
+    column: int  #: First of the columns that are here.
+    grain: int  #: Rows begin at beats in DRAM at multiples of it.
+    #: Rows of the buffer that a row of one block takes, and a vector of it.
     pitch: int
     vector_rows: int
+    #: Whether all of it stays in the buffer. Else only some of its rows are there at a time.
     resident: bool
-    moved: bool
-    packed: PackedRows | None = None
-    made: Made = Made.OTHERWISE
+    moved: bool  #: Whether it comes from DRAM or goes there.
+    packed: PackedRows | None = None  #: How its rows are packed, if they are.
+    made: Made = Made.OTHERWISE  #: In which order it is computed.
 
     def flat(self, config: Config) -> "Placed":
         """Return the same activation as one column of all its pixels."""
@@ -99,39 +80,18 @@ class Placed:
 
 @dataclass(frozen=True)
 class Space:
-    """What a layer may take.
+    """What a layer may take."""
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    strip_rows : int
-        Rows of the buffer that a strip may take.
-    free_rows : int
-        Rows that nothing resident takes; less while smaller parts are tried.
-    share : float
-        Part of their usual size that both have.
-    keep : bool, optional
-        In a group, whether weights stay from slice to slice. Alone, the plan decides.
-    fleeting : bool
-        Whether constants do not stay: each command loads its own.
-    block_start : bool
-        Whether the next layer may start on complete parts of the output.
-    interleaved : bool
-        Whether rows of depthwise layers may be interleaved.
-    prefetch : bool
-        Whether tiles may be loaded while others are computed.
-    """
-
-    config: Config
-    strip_rows: int
-    free_rows: int
-    share: float = 1.0
+    config: Config  #: The machine.
+    strip_rows: int  #: Rows of the buffer that a strip may take.
+    free_rows: int  #: Rows that nothing resident takes; less while smaller parts are tried.
+    share: float = 1.0  #: Part of their usual size that both have.
+    #: In a group, whether weights stay from slice to slice. Alone, the plan decides.
     keep: bool | None = None
-    fleeting: bool = False
-    block_start: bool = True
-    interleaved: bool = True
-    prefetch: bool = True
+    fleeting: bool = False  #: Whether constants do not stay: each command loads its own.
+    block_start: bool = True  #: Whether the next layer may start on complete parts of the output.
+    interleaved: bool = True  #: Whether rows of depthwise layers may be interleaved.
+    prefetch: bool = True  #: Whether tiles may be loaded while others are computed.
 
     @property
     def most_rows(self) -> int:

@@ -16,48 +16,23 @@ _TRAFFIC = 32
 
 
 class Room(NamedTuple):
-    """What a strategy may take, and where the tensors are.
+    """What a strategy may take, and where the tensors are."""
 
-    Parameters
-    ----------
-    rows : int
-        Rows of the unified buffer for tiles, weights and parameters.
-    sources : tuple of bool
-        Whether each input comes from DRAM.
-    stored : bool
-        Whether the output goes there.
-    chained : bool
-        Whether other layers wait for the output, row after row.
-    """
-
-    rows: int
-    sources: tuple[bool, ...] = (True, True)
-    stored: bool = True
-    chained: bool = False
+    rows: int  #: Rows of the unified buffer for tiles, weights and parameters.
+    sources: tuple[bool, ...] = (True, True)  #: Whether each input comes from DRAM.
+    stored: bool = True  #: Whether the output goes there.
+    chained: bool = False  #: Whether other layers wait for the output, row after row.
 
 
 class Strategy(NamedTuple):
-    """A way to cut an operator up, for one shape or for many at once.
+    """A way to cut an operator up, for one shape or for many at once."""
 
-    Parameters
-    ----------
-    name : str
-        Name: ``kind``, or ``kind/mode``.
-    feasible : bool or array of bool
-        Whether it fits the machine.
-    cycles : int or array of int
-        What it costs; of no meaning where it is not feasible.
-    traffic : int or array of int
-        Rows that it moves between DRAM and the unified buffer.
-    sizes : mapping of str to int or array
-        Numbers and sizes of its tiles. ``needed_rows`` are the rows of the unified buffer that its
-        smallest tiles need.
-    """
-
-    name: str
-    feasible: Number
-    cycles: Number
-    traffic: Number
+    name: str  #: Name: ``kind``, or ``kind/mode``.
+    feasible: Number  #: Whether it fits the machine.
+    cycles: Number  #: What it costs; of no meaning where it is not feasible.
+    traffic: Number  #: Rows that it moves between DRAM and the unified buffer.
+    #: Numbers and sizes of its tiles. ``needed_rows`` are the rows of the unified buffer that its
+    #: smallest tiles need.
     sizes: Mapping[str, Number]
 
     @property

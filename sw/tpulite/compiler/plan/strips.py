@@ -43,37 +43,19 @@ takes a LOAD and a CONV, which come from DRAM beside it."""
 
 @dataclass(frozen=True)
 class Regions:
-    """How output rows are cut into what single commands compute.
+    """How output rows are cut into what single commands compute."""
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    columns : tuple of range
-        Their columns.
-    rows : AxisLimits
-        What a command can express along the rows.
-    most : int
-        Most rows of a region.
-    grain : int
-        Regions begin at multiples of it, if the accumulators hold so many rows.
-    block_start : bool
-        Whether there should be several, so that the next layer can start on the first.
-    arriving : float
-        Cycles in which the input of an output row is loaded, if all of it stays in the buffer but
-        is still on its way; else 0.
-    pace : float
-        Cycles in which an output row is computed.
-    """
-
-    config: Config
-    columns: tuple[range, ...]
-    rows: AxisLimits
-    most: int
-    grain: int
+    config: Config  #: The machine.
+    columns: tuple[range, ...]  #: Their columns.
+    rows: AxisLimits  #: What a command can express along the rows.
+    most: int  #: Most rows of a region.
+    grain: int  #: Regions begin at multiples of it, if the accumulators hold so many rows.
+    #: Whether there should be several, so that the next layer can start on the first.
     block_start: bool
+    #: Cycles in which the input of an output row is loaded, if all of it stays in the buffer but is
+    #: still on its way; else 0.
     arriving: float = 0.0
-    pace: float = 1.0
+    pace: float = 1.0  #: Cycles in which an output row is computed.
 
     @property
     def widest(self) -> int:
@@ -96,47 +78,25 @@ class Regions:
 
 @dataclass(frozen=True, kw_only=True)
 class StripPlan:
-    """How a convolution is cut into strips, regions and passes over the kernel.
+    """How a convolution is cut into strips, regions and passes over the kernel."""
 
-    Parameters
-    ----------
-    facts : ConvFacts
-        What is cut.
-    passes : tuple of tuple of Pass
-        By n-block, what commands multiply one after the other.
-    regions : Regions
-        What commands compute.
-    strips : tuple of range
-        Output rows whose results are in the buffer together, if the layer is alone.
-    keep : bool
-        Whether weights stay for all strips.
-    per_region : bool
-        Whether weights that do not stay come again for each region. Else they come for each strip.
-    per_block : bool
-        Whether n-blocks are computed one after the other, each with a place of its own.
-    by_tiles : bool
-        Whether each pass loads what it reads. Else the input of a strip is loaded as a whole.
-    side_by_side : int
-        Output vectors, of all n-blocks that share the tiles of a region.
-    feasible : bool
-        Whether it fits, as far as sizes tell.
-    read_rows : int
-        Rows of the buffer in which all of the input is loaded that comes from DRAM.
-    cycles : int
-        What it costs: the time of the array, or that of the loads as far as it does not hide.
-    """
-
-    facts: ConvFacts
-    passes: tuple[tuple[Pass, ...], ...]
-    regions: Regions
+    facts: ConvFacts  #: What is cut.
+    passes: tuple[tuple[Pass, ...], ...]  #: By n-block, what commands multiply one after the other.
+    regions: Regions  #: What commands compute.
+    #: Output rows whose results are in the buffer together, if the layer is alone.
     strips: tuple[range, ...]
-    keep: bool
+    keep: bool  #: Whether weights stay for all strips.
+    #: Whether weights that do not stay come again for each region. Else they come for each strip.
     per_region: bool
+    #: Whether n-blocks are computed one after the other, each with a place of its own.
     per_block: bool
+    #: Whether each pass loads what it reads. Else the input of a strip is loaded as a whole.
     by_tiles: bool = False
-    side_by_side: int = 0
-    feasible: bool = True
+    side_by_side: int = 0  #: Output vectors, of all n-blocks that share the tiles of a region.
+    feasible: bool = True  #: Whether it fits, as far as sizes tell.
+    #: Rows of the buffer in which all of the input is loaded that comes from DRAM.
     read_rows: int = 0
+    #: What it costs: the time of the array, or that of the loads as far as it does not hide.
     cycles: int = 0
 
     def sharing(self, regions: list[tuple[range, range]]) -> list[range]:

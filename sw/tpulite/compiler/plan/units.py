@@ -14,40 +14,22 @@ __all__ = ["Units"]
 
 @dataclass(frozen=True)
 class Units:
-    """Pieces of the weights; one command multiplies one of them. All arrays have one length.
+    """Pieces of the weights; one command multiplies one of them. All arrays have one length."""
 
-    Parameters
-    ----------
-    output : array of int
-        The n-block that it belongs to; units of an n-block are adjacent.
-    number : array of int
-        Its number in the n-block.
-    final : array of bool
-        Whether it is the last one of the n-block, behind which lie the records.
-    block, blocks : array of int
-        First channel block, and how many.
-    row, rows, column, columns : array of int
-        Kernel rows and columns: the first one, and how many.
-    offset : array of int
-        First byte in the constants.
-    weight_rows : array of int
-        Rows of the buffer that the weights take.
-    buffer_rows : array of int
-        The same with the records.
-    """
-
-    output: np.ndarray
-    number: np.ndarray
-    final: np.ndarray
+    output: np.ndarray  #: The n-block that it belongs to; units of an n-block are adjacent.
+    number: np.ndarray  #: Its number in the n-block.
+    final: np.ndarray  #: Whether it is the last one of the n-block, behind which lie the records.
+    #: First channel block, and how many.
     block: np.ndarray
     blocks: np.ndarray
+    #: Kernel rows and columns: the first one, and how many.
     row: np.ndarray
     rows: np.ndarray
     column: np.ndarray
     columns: np.ndarray
-    offset: np.ndarray
-    weight_rows: np.ndarray
-    buffer_rows: np.ndarray
+    offset: np.ndarray  #: First byte in the constants.
+    weight_rows: np.ndarray  #: Rows of the buffer that the weights take.
+    buffer_rows: np.ndarray  #: The same with the records.
 
     @cached_property
     def table(self) -> np.ndarray:

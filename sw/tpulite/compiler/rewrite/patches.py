@@ -66,20 +66,13 @@ def alone_cycles(
 
 @dataclass(frozen=True)
 class _Patched:
-    """How pixels of an axis become patches, and what is left of the kernel.
+    """How pixels of an axis become patches, and what is left of the kernel."""
 
-    Parameters
-    ----------
-    size, step, pad : int
-        See :class:`Patches`.
-    window : Axis1D
-        Geometry of the convolution of patches.
-    """
-
+    #: See :class:`Patches`.
     size: int
     step: int
     pad: int
-    window: Axis1D
+    window: Axis1D  #: Geometry of the convolution of patches.
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,10 @@ _EVERY = np.arange(INT8[0], INT8[-1] + 1, dtype=np.int8).reshape(-1, 1, 1)
 
 @dataclass(frozen=True, eq=False)
 class _Function:
-    """What an activation is of another one.
+    """What an activation is of another one."""
 
-    Parameters
-    ----------
-    root : str
-        The other one, of the same shape.
-    values : ndarray of int8, [256, 1, 1]
-        Results for the bytes of :data:`_EVERY`.
-    """
-
-    root: str
+    root: str  #: The other one, of the same shape.
+    #: Ndarray of int8, [256, 1, 1]. Results for the bytes of :data:`_EVERY`.
     values: NDArray[np.int8]
 
 

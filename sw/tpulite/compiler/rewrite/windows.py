@@ -11,17 +11,12 @@ __all__ = ["Window", "conv_window", "joined_outputs", "transposed_window"]
 
 @dataclass(frozen=True)
 class Window:
-    """How a convolution reads an axis to compute several outputs at once.
+    """How a convolution reads an axis to compute several outputs at once."""
 
-    Parameters
-    ----------
-    taps : ndarray of int, [outputs, positions]
-        For each output and position of the window the tap of the layer's kernel; -1 for none.
-    stride, before, after : int
-        Stride and padding of windows.
-    """
-
+    #: Ndarray of int, [outputs, positions]. For each output and position of the window the tap of
+    #: the layer's kernel; -1 for none.
     taps: np.ndarray
+    #: Stride and padding of windows.
     stride: int
     before: int
     after: int

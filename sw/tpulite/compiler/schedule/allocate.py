@@ -15,21 +15,11 @@ __all__ = ["Allocation", "place_buffers"]
 
 @dataclass(frozen=True)
 class Allocation:
-    """Where buffers lie.
+    """Where buffers lie."""
 
-    Parameters
-    ----------
-    rows : mapping of Buffer to int
-        First row of every buffer that is not resident.
-    peak : int
-        Rows that any of them takes at any time.
-    bound : int
-        Rows that every placement of this schedule takes at least.
-    """
-
-    rows: Mapping[Buffer, int]
-    peak: int
-    bound: int
+    rows: Mapping[Buffer, int]  #: First row of every buffer that is not resident.
+    peak: int  #: Rows that any of them takes at any time.
+    bound: int  #: Rows that every placement of this schedule takes at least.
 
 
 def place_buffers(

@@ -23,21 +23,11 @@ __all__ = ["Grouped", "LiveBuffer", "Moment", "Section", "StepNumbers", "live_se
 
 @dataclass(frozen=True)
 class StepNumbers:
-    """Numbers of layers and tensors.
+    """Numbers of layers and tensors."""
 
-    Parameters
-    ----------
-    layers : tuple of int
-        By index of the layer; layer number 5 runs in time step T5.
-    activations : dict of str to int
-        By name.
-    weights : dict of int to int
-        By index of the layer that has them.
-    """
-
-    layers: tuple[int, ...]
-    activations: dict[str, int]
-    weights: dict[int, int]
+    layers: tuple[int, ...]  #: By index of the layer; layer number 5 runs in time step T5.
+    activations: dict[str, int]  #: By name.
+    weights: dict[int, int]  #: By index of the layer that has them.
 
     @classmethod
     def of(cls, layers: LayerGraph) -> "StepNumbers":
@@ -66,66 +56,35 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True)
 class LiveBuffer:
-    """Rows of the unified buffer, and when something needs them.
+    """Rows of the unified buffer, and when something needs them."""
 
-    Parameters
-    ----------
-    label : str
-        What the document calls it: ``3`` for an activation, ``w4`` for weights, ``B5`` for what
-        layer 5 needs only while it runs.
-    name : str
-        Name of the tensor.
-    kind : str
-        ``activation``, ``weight`` or ``buffer``.
-    row, rows : int
-        First row, and how many.
-    needed : tuple of Moment
-        First and last layer that compute with it.
-    lives : tuple of Moment
-        What is being computed when it is loaded, or written, and when it is free again.
-    time : tuple of float
-        The same in time steps since the start of the network: its commands share a step.
-    stays : bool
-        Whether all slices share it.
-    """
-
+    #: What the document calls it: ``3`` for an activation, ``w4`` for weights, ``B5`` for what
+    #: layer 5 needs only while it runs.
     label: str
-    name: str
-    kind: str
+    name: str  #: Name of the tensor.
+    kind: str  #: ``activation``, ``weight`` or ``buffer``.
+    #: First row, and how many.
     row: int
     rows: int
-    needed: tuple[Moment, Moment]
+    needed: tuple[Moment, Moment]  #: First and last layer that compute with it.
+    #: What is being computed when it is loaded, or written, and when it is free again.
     lives: tuple[Moment, Moment]
+    #: The same in time steps since the start of the network: its commands share a step.
     time: tuple[float, float]
-    stays: bool
+    stays: bool  #: Whether all slices share it.
 
 
 @dataclass(frozen=True)
 class Section:
-    """A group that is cut into slices, or neighbors that are not: layers that share live ranges.
+    """A group that is cut into slices, or neighbors that are not: layers that share live ranges."""
 
-    Parameters
-    ----------
-    groups : tuple of Group
-        Its groups.
-    layers : range
-        Their layers.
-    moments : tuple of Moment
-        Its time steps, in the order of execution.
-    buffers : tuple of LiveBuffer
-        All that a layer of it computes with, in the order of loading.
-    bound : int
-        The most rows that live at one time: no allocation takes fewer.
-    reached : int
-        Rows that are used for anything at any time.
-    """
-
-    groups: tuple[Group, ...]
-    layers: range
-    moments: tuple[Moment, ...]
+    groups: tuple[Group, ...]  #: Its groups.
+    layers: range  #: Their layers.
+    moments: tuple[Moment, ...]  #: Its time steps, in the order of execution.
+    #: All that a layer of it computes with, in the order of loading.
     buffers: tuple[LiveBuffer, ...]
-    bound: int
-    reached: int
+    bound: int  #: The most rows that live at one time: no allocation takes fewer.
+    reached: int  #: Rows that are used for anything at any time.
 
     @property
     def cut(self) -> bool:

@@ -11,25 +11,14 @@ __all__ = ["Allocator", "Shortage"]
 
 @dataclass(frozen=True)
 class Shortage:
-    """What is returned instead of places: buffers that must be there at one time do not fit.
+    """What is returned instead of places: buffers that must be there at one time do not fit."""
 
-    Parameters
-    ----------
-    buffer : Buffer
-        The one that finds no place.
-    free, largest : int
-        Rows that are free at that time, and most of them that lie together.
-    row_bytes : int
-        Bytes of a row.
-    allocator : str
-        Which allocator gives up.
-    """
-
-    buffer: Buffer
+    buffer: Buffer  #: The one that finds no place.
+    #: Rows that are free at that time, and most of them that lie together.
     free: int
     largest: int
-    row_bytes: int
-    allocator: str
+    row_bytes: int  #: Bytes of a row.
+    allocator: str  #: Which allocator gives up.
 
     def __str__(self) -> str:
         buffer = self.buffer

@@ -11,50 +11,30 @@ __all__ = ["Lifetime", "Schedule", "find_lifetimes", "lower_bound"]
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """When a buffer is needed.
+    """When a buffer is needed."""
 
-    Parameters
-    ----------
-    buffer : Buffer
-        Whose rows and bank are to be placed.
-    first, last : int
-        Positions of the first and the last command that touch it, in the final order. Buffers
-        that one command touches live at the same time.
-    """
-
-    buffer: Buffer
+    buffer: Buffer  #: Whose rows and bank are to be placed.
+    #: Positions of the first and the last command that touch it, in the final order. Buffers that
+    #: one command touches live at the same time.
     first: int
     last: int
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The commands in their final order, and how long each buffer lives.
+    """The commands in their final order, and how long each buffer lives."""
 
-    Parameters
-    ----------
-    ops : tuple of Op
-        The commands, without END; a legal serial execution.
-    lifetimes : tuple of Lifetime
-        Of every buffer that is not resident, in the order of first use.
-    joined : mapping of Buffer to Buffer
-        Buffers that are made in place, each with the buffer that had the place first.
-    rows : mapping of Buffer to int
-        First rows of all buffers of ``lifetimes``, as found while scheduling.
-    first_row : int
-        First row of the unified buffer that may be given out.
-    lead : int
-        Loads that went ahead of a command: fewer than were asked for, if the space was too short.
-    anywhere : frozenset of Buffer
-        Buffers that may begin in any bank, because there was no other place.
-    """
-
-    ops: tuple[Op, ...]
+    ops: tuple[Op, ...]  #: The commands, without END; a legal serial execution.
+    #: Of every buffer that is not resident, in the order of first use.
     lifetimes: tuple[Lifetime, ...]
+    #: Buffers that are made in place, each with the buffer that had the place first.
     joined: Mapping[Buffer, Buffer]
+    #: First rows of all buffers of ``lifetimes``, as found while scheduling.
     rows: Mapping[Buffer, int]
-    first_row: int
+    first_row: int  #: First row of the unified buffer that may be given out.
+    #: Loads that went ahead of a command: fewer than were asked for, if the space was too short.
     lead: int
+    #: Buffers that may begin in any bank, because there was no other place.
     anywhere: frozenset[Buffer] = frozenset()
 
     @property

@@ -12,14 +12,9 @@ __all__ = ["Interval", "evaluate"]
 
 
 class Interval(NamedTuple):
-    """Least and most values, of many boxes of shapes at once.
+    """Least and most values, of many boxes of shapes at once."""
 
-    Parameters
-    ----------
-    low, high : array of int
-        Both included.
-    """
-
+    #: Both included.
     low: NDArray[np.int64]
     high: NDArray[np.int64]
 

@@ -17,33 +17,17 @@ __all__ = ["OperatorText", "axis_fields", "bytes_text"]
 
 @dataclass(frozen=True)
 class OperatorText:
-    """An operator in C.
+    """An operator in C."""
 
-    Parameters
-    ----------
-    function : str
-        The function that says its commands.
-    facts : str
-        Definitions, of which ``facts`` is the last.
-    kinds : mapping of str to int
-        Number of each kind of strategy.
-    constants_most : int
-        Most bytes of its constants.
-    commands : callable
-        Returns a number that the commands of a strategy for a shape do not exceed, in closed form.
-    passes : int
-        How often the tiles that a strategy counts as slabs are computed: for each channel block.
-    plane : bool
-        Whether batch, height and width count as their product alone.
-    """
-
-    function: str
-    facts: str
-    kinds: Mapping[str, int]
-    constants_most: int
+    function: str  #: The function that says its commands.
+    facts: str  #: Definitions, of which ``facts`` is the last.
+    kinds: Mapping[str, int]  #: Number of each kind of strategy.
+    constants_most: int  #: Most bytes of its constants.
+    #: Returns a number that the commands of a strategy for a shape do not exceed, in closed form.
     commands: Callable[[Strategy, Shape], Number]
+    #: How often the tiles that a strategy counts as slabs are computed: for each channel block.
     passes: int = 1
-    plane: bool = False
+    plane: bool = False  #: Whether batch, height and width count as their product alone.
 
 
 def bytes_text(name: str, data: bytes) -> str:

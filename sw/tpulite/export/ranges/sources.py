@@ -37,23 +37,12 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class ExportedRange:
-    """A network in C that binds it to shapes.
+    """A network in C that binds it to shapes."""
 
-    Parameters
-    ----------
-    program : RangeProgram
-        The network, compiled for its range.
-    operator : OperatorText
-        Its layer in C.
-    commands : int
-        Most commands of a program, END among them.
-    image_bytes, memory_bytes : int
-        Most bytes of the image, and of the memory with inputs and outputs.
-    """
-
-    program: RangeProgram
-    operator: OperatorText
-    commands: int
+    program: RangeProgram  #: The network, compiled for its range.
+    operator: OperatorText  #: Its layer in C.
+    commands: int  #: Most commands of a program, END among them.
+    #: Most bytes of the image, and of the memory with inputs and outputs.
     image_bytes: int
     memory_bytes: int
 

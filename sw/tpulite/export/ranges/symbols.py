@@ -21,21 +21,11 @@ class Term(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """An operation on other formulas and on numbers.
+    """An operation on other formulas and on numbers."""
 
-    Parameters
-    ----------
-    op : str
-        What is computed; ``name`` is an extent of the shape.
-    arguments : tuple of Term or int or str
-        Of what.
-    truth : bool
-        Whether it is true or false.
-    """
-
-    op: str
-    arguments: tuple[Any, ...]
-    truth: bool = False
+    op: str  #: What is computed; ``name`` is an extent of the shape.
+    arguments: tuple[Any, ...]  #: Of what.
+    truth: bool = False  #: Whether it is true or false.
 
 
 class Formulas:

@@ -67,34 +67,19 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False)
 class FileTensor:
-    """A tensor, as the file has it.
+    """A tensor, as the file has it."""
 
-    Parameters
-    ----------
-    name : str
-        Name; may be empty, or that of another tensor, too.
-    shape, signature : tuple of int
-        Extents, and extents with -1 where they are dynamic (empty if the file has none).
-    type : str
-        The schema's name of the type, or a number that it does not know.
-    data : ndarray of uint8, optional
-        Bytes of a constant.
-    scale, zero_point : ndarray
-        Quantization; empty if there is none.
-    axis : int
-        Axis of several scales.
-    variable, sparse : bool
-        Whether it keeps its value between runs, whether its data are compressed.
-    """
-
-    name: str
+    name: str  #: Name; may be empty, or that of another tensor, too.
+    #: Extents, and extents with -1 where they are dynamic (empty if the file has none).
     shape: tuple[int, ...]
     signature: tuple[int, ...]
-    type: str
-    data: np.ndarray | None
+    type: str  #: The schema's name of the type, or a number that it does not know.
+    data: np.ndarray | None  #: Ndarray of uint8. Bytes of a constant.
+    #: Quantization; empty if there is none.
     scale: np.ndarray
     zero_point: np.ndarray
-    axis: int
+    axis: int  #: Axis of several scales.
+    #: Whether it keeps its value between runs, whether its data are compressed.
     variable: bool
     sparse: bool
 

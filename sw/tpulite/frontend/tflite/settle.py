@@ -132,21 +132,12 @@ def _extents(tensor: FileTensor) -> Open:
 
 @dataclass(frozen=True)
 class _Known:
-    """What of a file does not depend on its data.
+    """What of a file does not depend on its data."""
 
-    Parameters
-    ----------
-    derived : tuple of int
-        Tensors that are computed of shapes and constants, and so are constants.
-    settled : tuple of int
-        Computed tensors whose shapes follow from those of the inputs.
-    runs : bool
-        Whether LiteRT knows these shapes only after a run.
-    """
-
+    #: Tensors that are computed of shapes and constants, and so are constants.
     derived: tuple[int, ...]
-    settled: tuple[int, ...]
-    runs: bool
+    settled: tuple[int, ...]  #: Computed tensors whose shapes follow from those of the inputs.
+    runs: bool  #: Whether LiteRT knows these shapes only after a run.
 
 
 def _known(model: FileModel) -> _Known:

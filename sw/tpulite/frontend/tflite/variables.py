@@ -24,38 +24,21 @@ _Key = tuple[bytes, bytes]
 
 @dataclass(frozen=True, eq=False)
 class FileState:
-    """A variable that is read before it is written.
+    """A variable that is read before it is written."""
 
-    Parameters
-    ----------
-    name : str
-        The file's name of it; may be empty, or that of another in a second container, too.
-    input, output : int
-        Numbers of the tensors that hold it before and after a run.
-    initial : FileTensor
-        The constant that it begins with.
-    """
-
-    name: str
+    name: str  #: The file's name of it; may be empty, or that of another in a second container, too
+    #: Numbers of the tensors that hold it before and after a run.
     input: int
     output: int
-    initial: FileTensor
+    initial: FileTensor  #: The constant that it begins with.
 
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """The variables of a file.
+    """The variables of a file."""
 
-    Parameters
-    ----------
-    states : tuple of FileState
-        Those that outlive a run.
-    aliases : mapping of int to int
-        Results of other reads, and the tensors that they find.
-    """
-
-    states: tuple[FileState, ...]
-    aliases: Mapping[int, int]
+    states: tuple[FileState, ...]  #: Those that outlive a run.
+    aliases: Mapping[int, int]  #: Results of other reads, and the tensors that they find.
 
 
 def resolve_variables(data: bytes, model: FileModel) -> Variables:

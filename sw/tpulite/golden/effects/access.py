@@ -40,33 +40,19 @@ class Span:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Everything that a command touches before it ends, or before its fault.
+    """Everything that a command touches before it ends, or before its fault."""
 
-    Parameters
-    ----------
-    early_reads : array of int
-        Rows of weights, records and parameters, read before anything is written. With ``prefetch``
-        they may be read as soon as the MXU's previous command has started.
-    reads, writes : array of int
-        All other rows read, and the rows written, each in order.
-    reads_before : array of int
-        How many of ``reads`` have surely happened when each of ``writes`` does.
-    vectors : array of int
-        Vectors of a CONV's stream in order, as rows; a vector of padding is -1. Its shape is
-        [k_tiles, positions], in dense mode [k_tiles, positions, 2].
-    spans : tuple of Span
-        Lines in DRAM, read by LOAD, written by STORE, in order.
-    accumulators : range
-        Accumulator rows of a CONV.
-    fault : FaultSite, optional
-        What stops the command.
-    """
-
+    #: Rows of weights, records and parameters, read before anything is written. With ``prefetch``
+    #: they may be read as soon as the MXU's previous command has started.
     early_reads: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
+    #: All other rows read, and the rows written, each in order.
     reads: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
     writes: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
+    #: How many of ``reads`` have surely happened when each of ``writes`` does.
     reads_before: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
+    #: Vectors of a CONV's stream in order, as rows; a vector of padding is -1. Its shape is
+    #: [k_tiles, positions], in dense mode [k_tiles, positions, 2].
     vectors: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
-    spans: tuple[Span, ...] = ()
-    accumulators: range = range(0)
-    fault: FaultSite | None = None
+    spans: tuple[Span, ...] = ()  #: Lines in DRAM, read by LOAD, written by STORE, in order.
+    accumulators: range = range(0)  #: Accumulator rows of a CONV.
+    fault: FaultSite | None = None  #: What stops the command.

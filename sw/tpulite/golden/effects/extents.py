@@ -24,25 +24,17 @@ __all__ = ["ExtentFinder", "Extents", "Toucher"]
 
 
 class Extents(NamedTuple):
-    """All that a command touches that does not fault.
+    """All that a command touches that does not fault."""
 
-    Parameters
-    ----------
-    early_reads, reads, writes : tuple of (int, Grid)
-        Rows of the unified buffer, as in :class:`tpulite.arch.effects.Effects`, but each once, or
-        twice where operands share rows, and in any order.
-    lines, beats : tuple of (int, Grid)
-        Bytes of DRAM, and the beats that hold them.
-    accumulators : range
-        Accumulator rows of a CONV.
-    """
-
+    #: Rows of the unified buffer, as in :class:`tpulite.arch.effects.Effects`, but each once, or
+    #: twice where operands share rows, and in any order.
     early_reads: tuple[Place, ...] = ()
     reads: tuple[Place, ...] = ()
     writes: tuple[Place, ...] = ()
+    #: Bytes of DRAM, and the beats that hold them.
     lines: tuple[Place, ...] = ()
     beats: tuple[Place, ...] = ()
-    accumulators: range = range(0)
+    accumulators: range = range(0)  #: Accumulator rows of a CONV.
 
 
 _Rows = tuple[tuple[str, int, Grid], ...]

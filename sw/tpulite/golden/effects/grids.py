@@ -11,20 +11,11 @@ _FEW = 4  # runs of places that are looked at one by one
 
 
 class Grid(NamedTuple):
-    """Places in a regular order, none of them twice.
+    """Places in a regular order, none of them twice."""
 
-    Parameters
-    ----------
-    size : int
-        Consecutive places of a run.
-    extent : int
-        Places from the first one to behind the last one.
-    counts, pitches : tuple of int
-        How many runs there are and how far they are apart, level by level, the outermost first.
-    """
-
-    size: int
-    extent: int
+    size: int  #: Consecutive places of a run.
+    extent: int  #: Places from the first one to behind the last one.
+    #: How many runs there are and how far they are apart, level by level, the outermost first.
     counts: tuple[int, ...] = ()
     pitches: tuple[int, ...] = ()
 

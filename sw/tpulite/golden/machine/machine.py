@@ -49,27 +49,14 @@ class StoredLine:
 
 @dataclass(frozen=True)
 class Execution:
-    """What a run did.
+    """What a run did."""
 
-    Parameters
-    ----------
-    fault : FaultSite, optional
-        What stopped it before END.
-    index : int
-        Index of the last command: END, or the one at fault.
-    violations : tuple of Violation
-        What makes the program illegal.
-    stores : tuple of StoredLine
-        All writes to DRAM, in program order.
-    replay : Replay, optional
-        The program, to be run again by :meth:`Machine.run_again` with the same windows; None if
-        that could be illegal, or it is too large.
-    """
-
-    fault: FaultSite | None
-    index: int
-    violations: tuple[Violation, ...]
-    stores: tuple[StoredLine, ...]
+    fault: FaultSite | None  #: What stopped it before END.
+    index: int  #: Index of the last command: END, or the one at fault.
+    violations: tuple[Violation, ...]  #: What makes the program illegal.
+    stores: tuple[StoredLine, ...]  #: All writes to DRAM, in program order.
+    #: The program, to be run again by :meth:`Machine.run_again` with the same windows; None if that
+    #: could be illegal, or it is too large.
     replay: Replay | None = None
 
 

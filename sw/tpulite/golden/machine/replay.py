@@ -59,21 +59,11 @@ class _Step:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A program that ran to its END.
+    """A program that ran to its END."""
 
-    Parameters
-    ----------
-    steps : sequence of object
-        Its commands.
-    written : array of bool, [ub_rows]
-        Rows that hold something behind it.
-    nbytes : int
-        Bytes of the indices that it keeps.
-    """
-
-    steps: Sequence[_Step]
-    written: NDArray[np.bool_]
-    nbytes: int
+    steps: Sequence[_Step]  #: Its commands.
+    written: NDArray[np.bool_]  #: Array of bool, [ub_rows]. Rows that hold something behind it.
+    nbytes: int  #: Bytes of the indices that it keeps.
 
     def run(self, datapath: Datapath, dram: Dram) -> tuple[int, FaultSite] | None:
         """Execute it; return index and site of a fault, which only data can cause."""

@@ -34,27 +34,15 @@ class Space(StrEnum):
 
 @dataclass(frozen=True)
 class Violation:
-    """One thing that makes a program illegal.
+    """One thing that makes a program illegal."""
 
-    Parameters
-    ----------
-    kind : Kind
-        What is wrong.
-    commands : tuple of int
-        Indices of the commands, in program order; the last one is the one at fault.
-    space : Space
-        What ``place`` counts.
-    place : range
-        From the first to the last place that is concerned; in between some may be legal.
-    text : str
-        All of it in one sentence.
-    """
-
-    kind: Kind
+    kind: Kind  #: What is wrong.
+    #: Indices of the commands, in program order; the last one is the one at fault.
     commands: tuple[int, ...]
-    space: Space
+    space: Space  #: What ``place`` counts.
+    #: From the first to the last place that is concerned; in between some may be legal.
     place: range
-    text: str
+    text: str  #: All of it in one sentence.
 
     def __str__(self) -> str:
         return self.text

@@ -18,34 +18,21 @@ class CommandTimes:
     The cycles from ``first`` to ``stop`` count for the command, as in the trace of the chip; they
     are the sum of ``busy``, ``token``, ``buffer`` and ``axi``. Those of an engine's commands do
     not overlap.
-
-    Parameters
-    ----------
-    engine : Engine, optional
-        Who executes it; None for END.
-    dispatch : int
-        Cycle in which it enters its queue.
-    start : int
-        Cycle in which its tokens are taken.
-    first, stop : int
-        First cycle, and last cycle + 1, that its engine counts for it.
-    busy, token, buffer, axi : int
-        Cycles in which the engine works, waits for tokens, is held up by the unified buffer, or by
-        DRAM.
-    giver : Engine, optional
-        Who gave the last token that it waited for.
     """
 
-    engine: Engine | None
-    dispatch: int
-    start: int
+    engine: Engine | None  #: Who executes it; None for END.
+    dispatch: int  #: Cycle in which it enters its queue.
+    start: int  #: Cycle in which its tokens are taken.
+    #: First cycle, and last cycle + 1, that its engine counts for it.
     first: int
     stop: int
+    #: Cycles in which the engine works, waits for tokens, is held up by the unified buffer, or by
+    #: DRAM.
     busy: int
     token: int
     buffer: int
     axi: int
-    giver: Engine | None
+    giver: Engine | None  #: Who gave the last token that it waited for.
 
     @classmethod
     def of(cls, record: Record) -> "CommandTimes":
@@ -67,41 +54,22 @@ class CommandTimes:
 
 @dataclass(frozen=True, eq=False)
 class EngineTimes:
-    """What the model predicts of one engine, in the form of the chip's trace.
+    """What the model predicts of one engine, in the form of the chip's trace."""
 
-    Parameters
-    ----------
-    index : array of int
-        Indices of its commands.
-    start, stop : array of int
-        First cycle, and last cycle + 1, that counts for each.
-    cycles : array of int, one column for each :class:`tpulite.arch.registers.EngineState`
-        Cycles in each state.
-    """
-
-    index: np.ndarray
+    index: np.ndarray  #: Indices of its commands.
+    #: First cycle, and last cycle + 1, that counts for each.
     start: np.ndarray
     stop: np.ndarray
-    cycles: np.ndarray
+    cycles: np.ndarray  #: Cycles in each state.
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """What the cycle model predicts of a program.
+    """What the cycle model predicts of a program."""
 
-    Parameters
-    ----------
-    commands : tuple of Command
-        The program.
-    cycles : int
-        Cycles from start to interrupt.
-    times : tuple of CommandTimes
-        When each command runs.
-    """
-
-    commands: tuple[Command, ...]
-    cycles: int
-    times: tuple[CommandTimes, ...]
+    commands: tuple[Command, ...]  #: The program.
+    cycles: int  #: Cycles from start to interrupt.
+    times: tuple[CommandTimes, ...]  #: When each command runs.
 
     def engine(self, engine: Engine) -> dict[EngineState, int]:
         """Return the cycles of an engine in each state; their sum is :attr:`cycles`."""

@@ -21,19 +21,12 @@ _BYTES = ("int8", "uint8")
 
 @dataclass(frozen=True, eq=False)
 class ByteFunction:
-    """A function of one byte.
+    """A function of one byte."""
 
-    Parameters
-    ----------
-    source, target : str
-        The only tensor that it depends on, and its result; both are of 8 bits and of one shape.
-    nodes : tuple of Node
-        What computes it.
-    """
-
+    #: The only tensor that it depends on, and its result; both are of 8 bits and of one shape.
     source: str
     target: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node, ...]  #: What computes it.
 
 
 def byte_functions(graph: Graph) -> tuple[ByteFunction, ...]:

@@ -32,21 +32,12 @@ def fold_space_to_batch(graph: Graph) -> Graph:
 
 @dataclass
 class _Region:
-    """What replaces the nodes from a SPACE_TO_BATCH_ND on.
+    """What replaces the nodes from a SPACE_TO_BATCH_ND on."""
 
-    Parameters
-    ----------
-    axes : dict of str to Axes
-        Tensors of batches of phases.
-    nodes : dict of str to list of Node
-        What takes the place of a node, by its name.
-    tensors : dict of str to Tensor
-        New tensors.
-    """
-
-    axes: dict[str, Axes] = field(default_factory=dict)
+    axes: dict[str, Axes] = field(default_factory=dict)  #: Tensors of batches of phases.
+    #: What takes the place of a node, by its name.
     nodes: dict[str, list[Node]] = field(default_factory=dict)
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)  #: New tensors.
 
     def add(self, like: Tensor, role: str, shape: tuple[int, ...]) -> str:
         """Declare a tensor that means what another does; return its name."""

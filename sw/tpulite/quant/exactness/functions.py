@@ -44,24 +44,14 @@ _CLAMPS = ("relu", "relu6", "relu_n1_1", "relu_0_1")
 
 @dataclass(frozen=True)
 class _Kernel:
-    """A function as LiteRT's own kernels compute it.
+    """A function as LiteRT's own kernels compute it."""
 
-    Parameters
-    ----------
-    table : callable
-        Makes the integers of a table from input and output.
-    xnnpack : callable, optional
-        What XNNPACK computes instead.
-    int8 : bool
-        Whether it is for int8 alone; then TFLite Micro's was not compared either.
-    reference : bool
-        Whether the reference kernels have it.
-    """
-
+    #: Makes the integers of a table from input and output.
     table: Callable[[Quantized, Quantized], Integers]
+    #: What XNNPACK computes instead.
     xnnpack: Callable[[Quantized, Quantized], Integers] | None = None
-    int8: bool = False
-    reference: bool = True
+    int8: bool = False  #: Whether it is for int8 alone; then TFLite Micro's was not compared either
+    reference: bool = True  #: Whether the reference kernels have it.
 
     def defines(self, x: Quantized, exactness: Exactness) -> bool:
         """Tell whether a library has the function of such an input."""

@@ -31,23 +31,14 @@ _SHIFT = 20
 
 @dataclass(frozen=True)
 class Pair:
-    """An operator of two tensors.
+    """An operator of two tensors."""
 
-    Parameters
-    ----------
-    op : str
-        ``add``, ``sub`` or ``mul``.
-    a, b, y : Quantized
-        Operands and result.
-    activation : str
-        Fused activation.
-    """
-
-    op: str
+    op: str  #: ``add``, ``sub`` or ``mul``.
+    #: Operands and result.
     a: Quantized
     b: Quantized
     y: Quantized
-    activation: str = "none"
+    activation: str = "none"  #: Fused activation.
 
 
 def pair_layer(pair: Pair, exactness: Exactness) -> Elementwise:

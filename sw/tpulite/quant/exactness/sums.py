@@ -29,25 +29,15 @@ _LARGEST = 1 << 14
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean of an image, or a sum.
+    """A mean of an image, or a sum."""
 
-    Parameters
-    ----------
-    x, y : Quantized
-        Input and output.
-    count : int
-        Elements of each sum.
-    channels : int
-        Channels of the image.
-    planar : bool
-        Whether it is over height and width of a tensor of four axes, and keeps them: LiteRT has
-        kernels of its own for that.
-    """
-
+    #: Input and output.
     x: Quantized
     y: Quantized
-    count: int
-    channels: int
+    count: int  #: Elements of each sum.
+    channels: int  #: Channels of the image.
+    #: Whether it is over height and width of a tensor of four axes, and keeps them: LiteRT has
+    #: kernels of its own for that.
     planar: bool
 
     @property

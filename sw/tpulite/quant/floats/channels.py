@@ -47,18 +47,10 @@ _SIGNED = 127
 
 @dataclass(frozen=True)
 class Scaled:
-    """What was done.
+    """What was done."""
 
-    Parameters
-    ----------
-    ranges : dict of str to (float, float)
-        Ranges of scaled results, in which no channel is clipped.
-    inside : frozenset of str
-        Names of operators that were added; they stay in floats.
-    """
-
-    ranges: dict[str, Range]
-    inside: frozenset[str]
+    ranges: dict[str, Range]  #: Ranges of scaled results, in which no channel is clipped.
+    inside: frozenset[str]  #: Names of operators that were added; they stay in floats.
 
 
 @dataclass

@@ -21,18 +21,10 @@ _PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
 
 @dataclass(frozen=True)
 class Masks:
-    """What was found.
+    """What was found."""
 
-    Parameters
-    ----------
-    ranges : dict of str to (float, float)
-        Ranges of scores, their sums with masks, and the clamped masks.
-    inside : frozenset of str
-        Names of operators that only make masks; they stay in floats.
-    """
-
-    ranges: dict[str, Range]
-    inside: frozenset[str]
+    ranges: dict[str, Range]  #: Ranges of scores, their sums with masks, and the clamped masks.
+    inside: frozenset[str]  #: Names of operators that only make masks; they stay in floats.
 
 
 def clamp_masks(model: onnx.ModelProto, seen: Observed) -> Masks:

@@ -28,28 +28,18 @@ _SPARE = 1.1
 
 @dataclass
 class Norm:
-    """A layer normalization over the last axis.
+    """A layer normalization over the last axis."""
 
-    Parameters
-    ----------
-    x, y : str
-        What is normalized, and the result.
-    gamma, beta : ndarray, [C]
-        Factors and addends of channels.
-    epsilon : float
-        What is added to the variance.
-    nodes : list of NodeProto
-        LayerNormalization, or the operators that an exporter writes for it; the last one is last.
-    places : list of (NodeProto, int)
-        Where factors and addends are read: an operator, and which of its inputs.
-    """
-
+    #: What is normalized, and the result.
     x: str
     y: str
+    #: Ndarray, [C]. Factors and addends of channels.
     gamma: np.ndarray
     beta: np.ndarray
-    epsilon: float
+    epsilon: float  #: What is added to the variance.
+    #: LayerNormalization, or the operators that an exporter writes for it; the last one is last.
     nodes: list[onnx.NodeProto]
+    #: Where factors and addends are read: an operator, and which of its inputs.
     places: list[tuple[onnx.NodeProto, int]]
 
     def apply(self, x: np.ndarray) -> np.ndarray:

@@ -29,17 +29,11 @@ _KEPT = 24
 
 @dataclass
 class Observed:
-    """What was seen.
+    """What was seen."""
 
-    Parameters
-    ----------
-    tensors : dict of str to Histogram
-        All float tensors by name, those of bodies left out.
-    scores : dict of str to ndarray
-        Rows before each softmax, by the name of its input.
-    """
-
+    #: All float tensors by name, those of bodies left out.
     tensors: dict[str, Histogram] = field(default_factory=dict)
+    #: Rows before each softmax, by the name of its input.
     scores: dict[str, np.ndarray] = field(default_factory=dict)
 
 

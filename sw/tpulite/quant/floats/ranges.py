@@ -31,18 +31,12 @@ _GRID = 16
 
 @dataclass(frozen=True)
 class Histogram:
-    """What was seen of a tensor.
+    """What was seen of a tensor."""
 
-    Parameters
-    ----------
-    low, high : float
-        The smallest and the largest number.
-    counts : ndarray
-        Numbers in bins of equal width from ``low`` to ``high``; exact zeros are not counted.
-    """
-
+    #: The smallest and the largest number.
     low: float
     high: float
+    #: Numbers in bins of equal width from ``low`` to ``high``; exact zeros are not counted.
     counts: np.ndarray
 
     @property

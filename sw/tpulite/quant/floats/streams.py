@@ -36,20 +36,13 @@ _VIEWS = ("Reshape", "Identity")
 
 @dataclass(frozen=True)
 class Streams:
-    """What was done.
+    """What was done."""
 
-    Parameters
-    ----------
-    ranges : dict of str to (float, float)
-        Ranges of normalizations and what they read.
-    inside : frozenset of str
-        Names of operators at the network's ends that stay in floats.
-    weights : dict of str to float
-        Constants whose range is given: its end.
-    """
-
+    #: Ranges of normalizations and what they read.
     ranges: dict[str, Range] = field(default_factory=dict)
+    #: Names of operators at the network's ends that stay in floats.
     inside: frozenset[str] = frozenset()
+    #: Constants whose range is given: its end.
     weights: dict[str, float] = field(default_factory=dict)
 
 

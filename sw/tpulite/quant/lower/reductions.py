@@ -33,26 +33,16 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class _Reduction:
-    """What a node reduces.
+    """What a node reduces."""
 
-    Parameters
-    ----------
-    source, target : str
-        Images.
-    image, wanted : (int, int, int)
-        Their shapes; ``wanted`` is that of the tensor.
-    window : (int, int)
-        Height and width that become one.
-    channels : bool
-        Whether all channels become one.
-    """
-
+    #: Images.
     source: str
     target: str
+    #: Their shapes; ``wanted`` is that of the tensor.
     image: Shape
     wanted: Shape
-    window: tuple[int, int]
-    channels: bool
+    window: tuple[int, int]  #: Height and width that become one.
+    channels: bool  #: Whether all channels become one.
 
     @property
     def found(self) -> Shape:

@@ -29,21 +29,13 @@ _VECTOR = 32
 
 @dataclass(frozen=True)
 class _Growth:
-    """Interpolation of an axis.
+    """Interpolation of an axis."""
 
-    Parameters
-    ----------
-    weights : ndarray of int, [phases, taps]
-        What each phase is of consecutive inputs; all have one sum.
-    repeated : (int, int)
-        How often the first and the last input are repeated before the others and after them.
-    crop : int
-        Outputs of the last inputs that are not there.
-    """
-
+    #: Ndarray of int, [phases, taps]. What each phase is of consecutive inputs; all have one sum.
     weights: np.ndarray
+    #: How often the first and the last input are repeated before the others and after them.
     repeated: tuple[int, int] = (0, 0)
-    crop: int = 0
+    crop: int = 0  #: Outputs of the last inputs that are not there.
 
 
 def lower_resize(node: Node, context: GraphContext) -> None:

@@ -22,27 +22,13 @@ _SIDE = 8
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """An input and what a network answered.
+    """An input and what a network answered."""
 
-    Parameters
-    ----------
-    name : str
-        What the input is called.
-    inputs : mapping of str to ndarray
-        Its tensors; those that can be seen as a picture are shown.
-    answers : sequence of Answer
-        The outputs.
-    expected : str
-        The class that it has by its labels, if there are any.
-    remark : str
-        What was done to the inputs.
-    """
-
-    name: str
-    inputs: Mapping[str, np.ndarray]
-    answers: Sequence[Answer]
-    expected: str = ""
-    remark: str = ""
+    name: str  #: What the input is called.
+    inputs: Mapping[str, np.ndarray]  #: Its tensors; those that can be seen as a picture are shown.
+    answers: Sequence[Answer]  #: The outputs.
+    expected: str = ""  #: The class that it has by its labels, if there are any.
+    remark: str = ""  #: What was done to the inputs.
 
 
 def make_answers(answered: Answered) -> dict[str, Any]:

@@ -21,17 +21,10 @@ _BENDS = 1_000_000
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of boxes and ways of arrows, in columns (x) and in ranks above the last one (y).
+    """Places of boxes and ways of arrows, in columns (x) and in ranks above the last one (y)."""
 
-    Parameters
-    ----------
-    places : tuple of (float, float)
-        The middle of each box.
-    ways : tuple of ndarray, [points, 2]
-        The points of each arrow, from below a box to above another.
-    """
-
-    places: tuple[tuple[float, float], ...]
+    places: tuple[tuple[float, float], ...]  #: The middle of each box.
+    #: Tuple of ndarray, [points, 2]. The points of each arrow, from below a box to above another.
     ways: tuple[NDArray[np.float64], ...]
 
     def scaled(self, x: float, y: float) -> Self:

@@ -25,27 +25,13 @@ _MEANINGS = {"host": "CPU", "none": "only the shape changes"}
 
 @dataclass(frozen=True)
 class Note:
-    """What a page says of an operator in its box.
+    """What a page says of an operator in its box."""
 
-    Parameters
-    ----------
-    line : str
-        A few words.
-    cycles : int
-        Its cycles; shown instead of the words, if there are any.
-    part : float
-        How much of a bar in its box is filled, from 0 to 1.
-    alarm : bool
-        Whether its box is to be seen from afar.
-    meaning : str
-        What its color means; by default what computes it.
-    """
-
-    line: str = ""
-    cycles: int = 0
-    part: float = 0.0
-    alarm: bool = False
-    meaning: str = ""
+    line: str = ""  #: A few words.
+    cycles: int = 0  #: Its cycles; shown instead of the words, if there are any.
+    part: float = 0.0  #: How much of a bar in its box is filled, from 0 to 1.
+    alarm: bool = False  #: Whether its box is to be seen from afar.
+    meaning: str = ""  #: What its color means; by default what computes it.
 
 
 def cycle_notes(profile: Profile, network: NetworkGraph) -> dict[str, Note]:

@@ -15,36 +15,16 @@ __all__ = ["Report"]
 
 @dataclass(frozen=True)
 class Report:
-    """What the page of a run shows.
+    """What the page of a run shows."""
 
-    Parameters
-    ----------
-    command : str
-        The command that writes it.
-    profile : Profile
-        What the run costs, layer by layer, and what each engine does when.
-    speed : Speed
-        Its cycles, in milliseconds if there is a clock frequency.
-    network : NetworkGraph, optional
-        Its operators; a program without a network has none.
-    details : mapping of str to OperatorDetails
-        What their file says of them.
-    numerics : str
-        Whose arithmetic it has; empty for a program without a network.
-    facts : mapping of str to str
-        What else stands in its head: how it was compiled.
-    grouped : sequence of Grouped
-        Live ranges of each part, if it has just been compiled.
-    answers : sequence of Answered
-        What came out of the first inputs, if it ran.
-    """
-
-    command: str
-    profile: Profile
-    speed: Speed
-    network: NetworkGraph | None = None
+    command: str  #: The command that writes it.
+    profile: Profile  #: What the run costs, layer by layer, and what each engine does when.
+    speed: Speed  #: Its cycles, in milliseconds if there is a clock frequency.
+    network: NetworkGraph | None = None  #: Its operators; a program without a network has none.
+    #: What their file says of them.
     details: Mapping[str, OperatorDetails] = field(default_factory=dict)
-    numerics: str = ""
+    numerics: str = ""  #: Whose arithmetic it has; empty for a program without a network.
+    #: What else stands in its head: how it was compiled.
     facts: Mapping[str, str] = field(default_factory=dict)
-    grouped: Sequence[Grouped] = ()
-    answers: Sequence[Answered] = ()
+    grouped: Sequence[Grouped] = ()  #: Live ranges of each part, if it has just been compiled.
+    answers: Sequence[Answered] = ()  #: What came out of the first inputs, if it ran.

@@ -26,51 +26,30 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-
 
 @dataclass(frozen=True)
 class Head:
-    """What all pages say first.
+    """What all pages say first."""
 
-    Parameters
-    ----------
-    title : str
-        The network, or several.
-    command : str
-        The command that has written the page.
-    lines : sequence of str
-        Machine, numerics and what else says what the page is about; the version is added.
-    tiles : mapping of str to str
-        The figures that matter, by what they are.
-    facts : mapping of str to str
-        What is read when something is unclear: options, advice.
-    things : str
-        What the panel shows, and can be searched for.
-    """
-
-    title: str
-    command: str
+    title: str  #: The network, or several.
+    command: str  #: The command that has written the page.
+    #: Machine, numerics and what else says what the page is about; the version is added.
     lines: Sequence[str] = ()
+    #: The figures that matter, by what they are.
     tiles: Mapping[str, str] = field(default_factory=dict)
+    #: What is read when something is unclear: options, advice.
     facts: Mapping[str, str] = field(default_factory=dict)
-    things: str = "layers, operators, tensors"
+    things: str = "layers, operators, tensors"  #: What the panel shows, and can be searched for.
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page that can be collapsed.
+    """A part of a page that can be collapsed."""
 
-    Parameters
-    ----------
-    title, hint : str
-        Its heading, and a sentence that says what is to be seen; may be empty.
-    views : sequence of (str, value)
-        Figures and tables below each other: the name of what draws one
-        (``views`` of viewer/state.js), and its data as plain values.
-    expanded : bool
-        Whether it is shown before anybody asks for it.
-    """
-
+    #: Its heading, and a sentence that says what is to be seen; may be empty.
     title: str
     hint: str
+    #: Figures and tables below each other: the name of what draws one (``views`` of
+    #: viewer/state.js), and its data as plain values.
     views: Sequence[tuple[str, Any]]
-    expanded: bool = True
+    expanded: bool = True  #: Whether it is shown before anybody asks for it.
 
 
 def as_json(value: float | None) -> float | str | None:

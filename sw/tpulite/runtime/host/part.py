@@ -23,43 +23,23 @@ Values = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class LibraryFile:
-    """A part of a network's file.
+    """A part of a network's file."""
 
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    inputs : tuple of (str, Origin)
-        Tensors of the graph in the order of the file's inputs, and what they are there.
-    outputs : tuple of (str, Origin, int)
-        Tensors of the graph, what they are in the file, and which of its outputs each one is.
-    """
-
-    data: bytes
+    data: bytes  #: The file.
+    #: Tensors of the graph in the order of the file's inputs, and what they are there.
     inputs: tuple[tuple[str, Origin], ...]
+    #: Tensors of the graph, what they are in the file, and which of its outputs each one is.
     outputs: tuple[tuple[str, Origin, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class HostPart:
-    """A segment of the host, ready to run; its library's session is made once.
+    """A segment of the host, ready to run; its library's session is made once."""
 
-    Parameters
-    ----------
-    graph : Graph
-        The network.
-    segment : HostSegment
-        The segment.
-    exactness : Exactness
-        Whose bits.
-    file : LibraryFile, optional
-        What a library runs, if one must.
-    """
-
-    graph: Graph
-    segment: HostSegment
-    exactness: Exactness
-    file: LibraryFile | None = None
+    graph: Graph  #: The network.
+    segment: HostSegment  #: The segment.
+    exactness: Exactness  #: Whose bits.
+    file: LibraryFile | None = None  #: What a library runs, if one must.
 
     def open(self) -> "HostPart":
         """Open the library's session, if there is to be one; return this part.

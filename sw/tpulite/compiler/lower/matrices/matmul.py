@@ -27,24 +27,13 @@ _ONE_TAP = dict.fromkeys(
 
 @dataclass(frozen=True)
 class _Panels:
-    """Where the weights of all n-blocks of a matrix are, and their records.
+    """Where the weights of all n-blocks of a matrix are, and their records."""
 
-    Parameters
-    ----------
-    view : View
-        The second operand.
-    row : int
-        Row of it that is the matrix.
-    tails : Region, optional
-        Copies of its last rows by n-block, if they do not fill a tile, filled up.
-    records : Region
-        Channel records, ``step`` rows from n-block to n-block.
-    """
-
-    view: View
-    row: int
+    view: View  #: The second operand.
+    row: int  #: Row of it that is the matrix.
+    #: Copies of its last rows by n-block, if they do not fill a tile, filled up.
     tails: Region | None
-    records: Region
+    records: Region  #: Channel records, ``step`` rows from n-block to n-block.
     step: int
 
 

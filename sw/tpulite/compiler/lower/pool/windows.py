@@ -11,25 +11,15 @@ __all__ = ["InputTile", "read_input_tile"]
 
 @dataclass(frozen=True)
 class InputTile:
-    """Pixels of one channel block in the unified buffer: lines of an image, or part of one line.
+    """Pixels of one channel block in the unified buffer: lines of an image, or part of one line."""
 
-    Parameters
-    ----------
-    lines, columns : range
-        Which pixels.
-    pitch : int
-        Rows of the buffer from line to line.
-    first : Region
-        The first row of the buffer with pixels of the image: all up to those that count are there.
-    origin : int
-        Place of the first row if pixel (0, 0) of the image had place 0.
-    """
-
+    #: Which pixels.
     lines: range
     columns: range
-    pitch: int
+    pitch: int  #: Rows of the buffer from line to line.
+    #: The first row of the buffer with pixels of the image: all up to those that count are there.
     first: Region
-    origin: int
+    origin: int  #: Place of the first row if pixel (0, 0) of the image had place 0.
 
     def place(self, line: int, column: int) -> int:
         """Return the place of a pixel, counted from the first row."""

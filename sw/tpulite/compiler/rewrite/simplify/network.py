@@ -19,27 +19,17 @@ __all__ = ["Simplified", "simplify_layers"]
 
 @dataclass(frozen=True, eq=False)
 class Simplified:
-    """A network that computes the same results with less, and what became of its images.
+    """A network that computes the same results with less, and what became of its images."""
 
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network; its inputs and outputs are those that it had.
-    originals : mapping of str to str
-        Images that are gone, each with the one that equals it.
-    needed : mapping of str to ndarray of bool, [C]
-        Of each image that has fewer channels than before: which ones are left.
-    ranges : mapping of str to Range
-        Of these images: what their channels can hold.
-    removed_macs : int
-        Multiplications that need not be done any more.
-    """
-
-    layers: LayerGraph
+    layers: LayerGraph  #: The network; its inputs and outputs are those that it had.
+    #: Images that are gone, each with the one that equals it.
     originals: Mapping[str, str] = field(default_factory=dict)
+    #: Mapping of str to ndarray of bool, [C]. Of each image that has fewer channels than before:
+    #: which ones are left.
     needed: Mapping[str, Mask] = field(default_factory=dict)
+    #: Of these images: what their channels can hold.
     ranges: Mapping[str, Range] = field(default_factory=dict)
-    removed_macs: int = 0
+    removed_macs: int = 0  #: Multiplications that need not be done any more.
 
     @property
     def removed_channels(self) -> int:

@@ -42,14 +42,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """Least and largest number that each channel can hold at any position.
+    """Least and largest number that each channel can hold at any position."""
 
-    Parameters
-    ----------
-    low, high : ndarray of int64, [C]
-        Bounds; where they are equal, the channel is constant.
-    """
-
+    #: Ndarray of int64, [C]. Bounds; where they are equal, the channel is constant.
     low: Ints
     high: Ints
 

@@ -25,18 +25,11 @@ _AGNOSTIC = ("concat", "pad", "pick", "softmax", "log_softmax", *BINARY, *UNARY)
 
 @dataclass(frozen=True)
 class LayoutPreferences:
-    """What is wanted of tensors.
+    """What is wanted of tensors."""
 
-    Parameters
-    ----------
-    orders : dict of str to Perm
-        Order of the axes, where it is not the file's.
-    flat : dict of str to (int, int, int)
-        Flattened images that only dense layers read, so that their elements may be in any order;
-        C, H and W of the images.
-    """
-
-    orders: dict[str, Perm]
+    orders: dict[str, Perm]  #: Order of the axes, where it is not the file's.
+    #: Flattened images that only dense layers read, so that their elements may be in any order; C,
+    #: H and W of the images.
     flat: dict[str, tuple[int, int, int]]
 
 

@@ -56,37 +56,19 @@ class OnnxNode:
 
 @dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """A checked model.
+    """A checked model."""
 
-    Parameters
-    ----------
-    nodes : tuple of OnnxNode
-        In an order in which they can run; names are unique.
-    constants : mapping of str to ndarray
-        Tensors that are known.
-    types : mapping of str to (str, tuple of int or None)
-        dtype and shape of each tensor; None where nobody can know the shape before the run.
-    inputs, outputs : tuple of str
-        Tensors that the user gives and gets.
-    opset : int
-        Version of the standard operators.
-    file : bytes
-        The file before anything was translated, its batch fixed.
-    computed : frozenset of str
-        Tensors of the file that are inputs or computed.
-    numerics : str
-        Name of the numerics that the file's metadata ask for, if they do.
-    """
-
-    nodes: tuple[OnnxNode, ...]
-    constants: Mapping[str, np.ndarray]
+    nodes: tuple[OnnxNode, ...]  #: In an order in which they can run; names are unique.
+    constants: Mapping[str, np.ndarray]  #: Tensors that are known.
+    #: dtype and shape of each tensor; None where nobody can know the shape before the run.
     types: Mapping[str, tuple[str, tuple[int, ...] | None]]
+    #: Tensors that the user gives and gets.
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    opset: int
-    file: bytes = b""
-    computed: frozenset[str] = frozenset()
-    numerics: str = ""
+    opset: int  #: Version of the standard operators.
+    file: bytes = b""  #: The file before anything was translated, its batch fixed.
+    computed: frozenset[str] = frozenset()  #: Tensors of the file that are inputs or computed.
+    numerics: str = ""  #: Name of the numerics that the file's metadata ask for, if they do.
 
 
 def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:

@@ -43,25 +43,14 @@ _MOST_CHANNELS = 1 << 9
 
 @dataclass(frozen=True)
 class _Sum:
-    """The integers of an addition, after the operand of the larger scale came first.
+    """The integers of an addition, after the operand of the larger scale came first."""
 
-    Parameters
-    ----------
-    signs : (int, int)
-        Of the operands.
-    multiplier, shift : int
-        Of the second operand: ``multiplier * 2**-shift``.
-    once : bool
-        Whether the second operand is rounded once, half up.
-    result : Requantization
-        How the sum is scaled.
-    """
-
-    signs: tuple[int, int]
+    signs: tuple[int, int]  #: Of the operands.
+    #: Of the second operand: ``multiplier * 2**-shift``.
     multiplier: int
     shift: int
-    once: bool
-    result: Requantization
+    once: bool  #: Whether the second operand is rounded once, half up.
+    result: Requantization  #: How the sum is scaled.
 
 
 def lower_addition(node: Node, context: GraphContext) -> None:
