@@ -188,7 +188,7 @@ def legal_values(field: Field) -> str:
 
 def illegal_rules() -> list[str]:
     """Return what `isa.illegal_combination` says to one example of each rule."""
-    config = Config(requant_lanes=1, softmax=False)
+    config = Config(requant_lanes=1, softmax=False, transposed_tiles=False)
     able = Config(int16=True, transposed_tiles=True)
     depthwise = {"depthwise": 1, "blocks": 1}
     conv, vector = isa.Opcode.CONV, isa.Opcode.VECTOR

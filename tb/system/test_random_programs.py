@@ -8,7 +8,6 @@
 import json
 import os
 from collections import Counter
-from dataclasses import replace
 
 import cocotb
 import pytest
@@ -17,7 +16,7 @@ from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate_verilog
-from tpulite_tb.machines import DEFAULT, FEW_ROWS, INT16, TRANSPOSING
+from tpulite_tb.machines import DEFAULT, INT16, TRANSPOSING
 from tpulite_tb.random_check import CONFIGS, check, check_traces, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_testing.regress import REGRESS, thinned
@@ -28,7 +27,6 @@ MACHINES = CONFIGS | {
     "default": DEFAULT,
     "int16": INT16,
     "transposing": TRANSPOSING,
-    "transposing_16": replace(FEW_ROWS, transposed_tiles=True),
 }
 PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 600))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))

@@ -34,7 +34,7 @@ def draw_conv(state: State) -> Drawn | None:  # noqa: C901 - a branch for each k
         columns = fields["columns"] + fields["columns"] % 2
         fields |= {"int16": 1, "inner": Axis.X, "columns": columns}
         fields["digit"] = rng.choice([0, 0, 1, 2, 3])
-    transposes = config.transposed_tiles and not wide and mode in ("product", "image")
+    transposes = config.has_transposed_tiles and not wide and mode in ("product", "image")
     if transposes and rng.random() < 0.6:
         mode = f"transposed {mode}"
         fields |= {"transposed": 1}

@@ -142,7 +142,7 @@ def _mismatches(rng: random.Random, config: Config) -> list[dict[str, int]]:
     ]
     if config.lanes < config.array_size:
         cases.append(depthwise | {"drain": 1})
-    if config.transposed_tiles:
+    if config.has_transposed_tiles:
         cases += [depthwise | {"drain": 0, "transposed": 1}, {"byte_step": 1, "transposed": 1}]
     return cases
 

@@ -89,7 +89,7 @@ def _slots(command: Command, index: int, config: Config) -> list[dict[str, int]]
             if n >= 16:
                 slot["delay"], slot["pair"], slot["odd_read"] = late, odd is not None, False
                 slot["wide"] = late > 0 and line_taps(command) == 5
-            if config.transposed_tiles:
+            if config.has_transposed_tiles:
                 slot["loads"], slot["transposed"] = 0, command["transposed"]
             if odd and (odd_row := next(odd)) is not None:
                 slot["odd_read"], slot["odd_row"] = True, odd_row
@@ -117,7 +117,7 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     config = _config(dut)
     layout = slot_layout(config)
     kinds: list[str] = random.choices(KINDS, k=repeats(32))
-    if config.transposed_tiles:
+    if config.has_transposed_tiles:
         kinds[::2] = random.choices(TRANSPOSED, k=len(kinds[::2]))
     commands = [any_image(_draw(config, kind), len(ROWS)) for kind in kinds]
     long = [stretched(command) for command in random.choices(commands, k=repeats(3))]

@@ -12,7 +12,7 @@ from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
 from tpulite_rtl.mxu.intake import Intake
-from tpulite_rtl.mxu.preparation import PREPARED, REGION_BITS
+from tpulite_rtl.mxu.preparation import REGION_BITS, prepared_layout
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND
 from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
@@ -42,7 +42,9 @@ class _Command:
     @property
     def word(self) -> int:
         names = ("index", "wait", "prefetch", "requantizes", "outside")
-        return pack(PREPARED, {name: getattr(self, name) for name in names} | self.shares)
+        return pack(
+            prepared_layout(Config()), {name: getattr(self, name) for name in names} | self.shares
+        )
 
 
 def _command(index: int | None = None, **fields: int) -> _Command:

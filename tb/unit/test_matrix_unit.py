@@ -91,7 +91,7 @@ def _draw(config: Config, tiles: _Tiles, kind: str, **fields: int) -> Command:
 def _kinds(config: Config, count: int) -> list[str]:
     """Return kinds of CONVs, half of them of int16 or transposed if a machine has that."""
     kinds: list[str] = [*random.sample(KINDS * 10, count)]
-    if config.int16 or config.transposed_tiles:
+    if config.int16 or config.has_transposed_tiles:
         special = WIDE if config.int16 else TRANSPOSED
         kinds[1::2] = random.choices(special, k=len(kinds[1::2]))
     return kinds
@@ -166,7 +166,7 @@ async def leaves_no_gap_between_tiles_of_windows(dut) -> None:
 async def leaves_no_gap_beside_transposed_tiles(dut) -> None:
     """A k-tile takes N cycles more than its vectors, however few these are."""
     config = config_of(dut)
-    if not config.transposed_tiles:
+    if not config.has_transposed_tiles:
         return
     n, m = config.array_size, 3
     model = ConvModel(config)

@@ -6,6 +6,7 @@ from itertools import islice
 
 import cocotb
 import pytest
+from amaranth.lib.data import StructLayout
 from cocotb.triggers import ClockCycles, RisingEdge
 from conv_draw import KINDS, draw_conv
 from conv_shares import drain_share, k_tiles, vector_share
@@ -15,7 +16,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import COMMANDS, Axis, Command, Drain, Opcode, RecordForm
 from tpulite.arch.timing import PREPARATION
 from tpulite_rtl.lib.layout import command_layout
-from tpulite_rtl.mxu.preparation import PREPARED, Preparation
+from tpulite_rtl.mxu.preparation import Preparation, prepared_layout
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.commands import random_command
 from tpulite_tb.effort import repeats
@@ -24,7 +25,21 @@ from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import thinned
 
 CONFIGS = {n: Config(array_size=n) for n in (4, 16, 32)}
-LAYOUT = command_layout(Opcode.CONV)
+
+
+def _machine() -> Config:
+    """Return the machine that was built."""
+    return CONFIGS[int(os.environ["ARRAY_SIZE"])]
+
+
+def _layout() -> StructLayout:
+    """Return the layout of its commands."""
+    return command_layout(Opcode.CONV, _machine())
+
+
+def _prepared() -> StructLayout:
+    """Return that of prepared ones."""
+    return prepared_layout(_machine())
 
 
 def _last_rows(command: Command, config: Config) -> dict[str, int]:
@@ -65,7 +80,7 @@ def _beyond(command: Command, config: Config) -> dict[str, int]:
 
 def _check(word: int, command: Command, index: int, config: Config) -> None:
     """Compare a prepared command; the shares of memories only if they fit."""
-    got = PREPARED.from_bits(word)
+    got = prepared_layout(config).from_bits(word)
     assert got.wait == command["wait"] and got.prefetch == command["prefetch"]
     assert got.index == index
     assert got.requantizes == (command["drain"] == Drain.REQUANTIZE)
@@ -182,7 +197,7 @@ def _largest() -> list[Command]:
 @cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
 async def prepares_every_command(dut, idle: float, stall: float) -> None:
     """Commands that fit, small ones and of any size, then any field values: nothing wraps."""
-    config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
+    config = _machine()
     fitting = [_fitting(config) for _ in range(30)]
     fitting += _carries(config) + _of_all_accumulators(config)
     wide = [_alone_outside(config, None) for _ in range(60)]
@@ -195,8 +210,9 @@ async def prepares_every_command(dut, idle: float, stall: float) -> None:
     StreamMonitor(dut, "o", callback=received.append)
     driver = StreamDriver(dut, "i", idle=idle)
     await reset(dut)
+    layout = _layout()
     driver.extend(
-        pack(LAYOUT, share_of(LAYOUT, command) | {"index": index})
+        pack(layout, share_of(layout, command) | {"index": index})
         for index, command in enumerate(commands)
     )
     await driver.drained()
@@ -216,37 +232,37 @@ async def takes_so_many_cycles(dut) -> None:
     await edge
     for index in range(4):
         dut.i__valid.value = 1
-        dut.i__payload.value = pack(LAYOUT, {"index": index})
+        dut.i__payload.value = pack(_layout(), {"index": index})
         waits = random.randrange(3)
         for cycle in range(PREPARATION + waits + 1):
             dut.o__ready.value = cycle == PREPARATION + waits
             await edge
             assert dut.o__valid.value == (cycle >= PREPARATION)
             assert dut.i__ready.value == (cycle == PREPARATION + waits)
-        assert unpack(PREPARED, int(dut.o__payload.value))["index"] == index
+        assert unpack(_prepared(), int(dut.o__payload.value))["index"] == index
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def says_where_the_first_region_ends(dut) -> None:
     """Nothing wraps there, whatever the fields are; it is known a cycle after the offer."""
-    config = CONFIGS[int(os.environ["ARRAY_SIZE"])]
+    config = _machine()
     dut.o__ready.value = 0
     dut.i__valid.value = 0
     await reset(dut)
-    edge = RisingEdge(dut.clk)
+    edge, layout = RisingEdge(dut.clk), _layout()
     commands = [random_command(Opcode.CONV, config) for _ in range(repeats(40))]
     regions = (*_REGION_FIELDS, "output", None)  # the output has two products
     alone = [_alone_outside(config, region) for region in regions * repeats(16)]
     for command in commands + alone + _largest():
         dut.i__valid.value = 1
-        dut.i__payload.value = pack(LAYOUT, share_of(LAYOUT, command))
+        dut.i__payload.value = pack(layout, share_of(layout, command))
         dut.o__ready.value = 0
         await ClockCycles(dut.clk, PREPARATION + 1)
         assert dut.o__valid.value == 1
         dut.o__ready.value = 1
         await edge
         outside = list(_beyond(command, config).values())
-        assert dut.o__payload.value[PREPARED["outside"].offset] == bool(outside)
+        assert dut.o__payload.value[_prepared()["outside"].offset] == bool(outside)
         if outside:
             assert dut.address.value == outside[0]
 

@@ -221,7 +221,7 @@ class _Bench:
         got = unpack(vector_layout(self.config), int(self.dut.o__payload.value))
         assert got["activations"].to_bytes(self.config.row_bytes, "little") == slot.vector.tobytes()
         assert got["first"] == slot.first
-        if self.config.transposed_tiles:
+        if self.config.has_transposed_tiles:
             assert got["loads"] == slot.loads
             zero_point = slot.command["weight_zero_point"] * slot.loads
             assert got["zero_point"] == zero_point % 256
@@ -252,14 +252,14 @@ def _config(dut) -> Config:
     return next(
         config
         for config in CONFIGS.values()
-        if config.array_size == n and config.transposed_tiles == transposes
+        if config.array_size == n and config.has_transposed_tiles == transposes
     )
 
 
 def _kinds(config: Config, count: int) -> list[str]:
     """Return kinds of CONVs, in a machine with transposed tiles half of them with these."""
     kinds: list[str] = random.choices(KINDS, k=count)
-    if config.transposed_tiles:
+    if config.has_transposed_tiles:
         kinds[::2] = random.choices(TRANSPOSED, k=len(kinds[::2]))
     return kinds
 

@@ -90,9 +90,9 @@ def _is_illegal_together(config: Config, word: Value) -> Value:
         odd = Cat(conv.columns[0], conv.acc_row[0], conv.drain == Drain.RAW)
         far = conv.stride_x > PAIR_STRIDE
         problems.append(Mux(conv.int16, Cat(mode, odd, far).any(), conv.digit != 0))
-        if not config.transposed_tiles:
+        if not config.has_transposed_tiles:
             problems.append(conv.transposed)
-    if config.transposed_tiles:
+    if config.has_transposed_tiles:
         mode = Cat(conv.depthwise, conv.byte_step != 0, conv.int16)
         problems.append(conv.transposed & mode.any())
         if not config.int16:

@@ -37,7 +37,7 @@ def built(layout: Layout, config: Config) -> Layout:
     """
     if layout != isa.CONV or config.int16:
         return layout
-    return replace(layout, fields=layout.fields[: -1 if config.transposed_tiles else -3])
+    return replace(layout, fields=layout.fields[: -1 if config.has_transposed_tiles else -3])
 
 
 def struct_layout(layout: Layout) -> data.StructLayout:

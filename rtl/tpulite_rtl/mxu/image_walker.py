@@ -68,7 +68,7 @@ class ImageWalker(wiring.Component):
         load, step = Signal(), Signal()
         apart(active)
         loading = Signal()  # rows of a transposed weight tile enter, and the loops wait
-        walks = step & ~loading if self.config.transposed_tiles else step
+        walks = step & ~loading if self.config.has_transposed_tiles else step
 
         # The loops: steps left after this one, whether there are none, and the row at which each
         # one's step began. Exactly one loop goes on in a step, the innermost that has not ended.
@@ -174,7 +174,7 @@ class ImageWalker(wiring.Component):
         row, reads = rows[0], moves & inside
         emits = Cat(begins).all() & ~(command.dense & line_start)
         weight_row = Signal(ROW_BITS)  # of a transposed tile
-        if self.config.transposed_tiles:
+        if self.config.has_transposed_tiles:
             row, reads, emits = Mux(loading, weight_row, row), reads | loading, emits & ~loading
         m.d.comb += [
             last_tile.eq(Cat(ended[2:]).all()),
@@ -218,7 +218,7 @@ class ImageWalker(wiring.Component):
                 slot.odd_row.eq(rows[0] - 1),
                 slot.odd_read.eq(slot.pair & in_image & x.any()),
             ]
-        if self.config.transposed_tiles:
+        if self.config.has_transposed_tiles:
             left_rows = Signal(range(self.config.array_size), init=self.config.array_size - 1)
             m.d.comb += [slot.transposed.eq(command.transposed), slot.loads.eq(loading)]
             with m.If(step & loading):

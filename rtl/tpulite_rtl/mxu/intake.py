@@ -85,7 +85,7 @@ class Intake(wiring.Component):
 
         operands, vectors_sent = Signal(), Signal()
         unsent, sent = operands & ~weights_sent, weights_sent
-        if self.config.transposed_tiles:  # transposed weights come with the vectors
+        if self.config.has_transposed_tiles:  # transposed weights come with the vectors
             transposed = command.vectors.transposed
             unsent, sent = unsent & ~transposed, sent | transposed
         weights_done, records_done = Signal(), Signal()

@@ -63,7 +63,7 @@ VECTOR_COMMAND = data.StructLayout(
 def vector_command(config: Config) -> data.StructLayout:
     """Return :data:`VECTOR_COMMAND` of a machine."""
     layout = with_int16(config, VECTOR_COMMAND)
-    if not config.transposed_tiles:
+    if not config.has_transposed_tiles:
         return layout
     return data.StructLayout({**layout.members, "transposed": 1, "weight_row": ROW_BITS})
 
@@ -95,8 +95,8 @@ def slot_layout(config: Config) -> data.StructLayout:
             "odd_row": with_lines(config, ROW_BITS),
             "odd_read": with_lines(config, 1),  # the odd one is that at `odd_row`; else padding
             "lower": int(config.int16),  # it is the second one of a pair
-            "transposed": int(config.transposed_tiles),  # the weights of its k-tile are transposed
-            "loads": int(config.transposed_tiles),  # what enters is a row of them
+            "transposed": int(config.has_transposed_tiles),  # weights of its k-tile are so
+            "loads": int(config.has_transposed_tiles),  # what enters is a row of them
             "shift": exact_log2(config.array_size),  # dense mode: first byte in the window
             "pad": signed(8),
             "zero_point": signed(8),

@@ -34,7 +34,7 @@ def vector_layout(config: Config) -> data.StructLayout:
     activations = data.ArrayLayout(signed(ACTIVATION_WIDTH), config.array_size)
     flags = {"first": 1, "depthwise": 1, "delay": with_lines(config, DELAY)}
     pair = {"wide": 1, "pair": 1, "odd": activations} if config.has_delay_lines else {}
-    weights = {"loads": 1, "zero_point": signed(8)} if config.transposed_tiles else {}
+    weights = {"loads": 1, "zero_point": signed(8)} if config.has_transposed_tiles else {}
     return data.StructLayout({"activations": activations, **flags, **pair, **weights})
 
 
@@ -106,7 +106,7 @@ class SystolicArray(wiring.Component):
         m = Module()
         n, width = self.config.array_size, psum_width(self.config)
 
-        transposes = self.config.transposed_tiles
+        transposes = self.config.has_transposed_tiles
         passing = WEIGHT_WIDTH if transposes else ACTIVATION_WIDTH
         lanes = data.StructLayout({"activation": signed(passing), "first": 1, "depthwise": 1})
         m.submodules.skew = skew = Skew(lanes, tuple(range(n)))
@@ -178,7 +178,7 @@ class SystolicArray(wiring.Component):
 
     def _captures(self, m: Module) -> Value:
         """Return whether the first vector of a transposed tile came now, a cycle ago, and so on."""
-        if not self.config.transposed_tiles:
+        if not self.config.has_transposed_tiles:
             return Const(0)
         loads, before = self.i.payload.loads, Signal()
         since = Signal(3 * self.config.array_size - 3)
@@ -188,7 +188,7 @@ class SystolicArray(wiring.Component):
 
     def _activation(self, skewed: list[data.View], row: int) -> Value:
         """Return the activation of a row of the array; no subtraction delays that of the first."""
-        if not self.config.transposed_tiles:
+        if not self.config.has_transposed_tiles:
             return skewed[row].activation
         if row == 0:
             return self.i.payload.activations[0]

@@ -24,7 +24,7 @@ _ISSUED = (
 def issued_layout(config: Config) -> data.StructLayout:
     """Return what of an issued slot belongs to its vector; see ``slot_layout``."""
     slot = slot_layout(config)
-    names = (*_ISSUED, "loads", "zero_point") if config.transposed_tiles else _ISSUED
+    names = (*_ISSUED, "loads", "zero_point") if config.has_transposed_tiles else _ISSUED
     return data.StructLayout({name: slot[name].shape for name in names})
 
 
@@ -111,7 +111,7 @@ class VectorAssembler(wiring.Component):
                 self.o.payload.pair.eq(slot.pair),
                 self.o.payload.odd.eq(Mux(slot.odd_read, self.odd_row, padding)),
             ]
-        if self.config.transposed_tiles:
+        if self.config.has_transposed_tiles:
             loads = valid & slot.loads
             m.d.sync += [
                 self.o.payload.loads.eq(loads),

@@ -107,7 +107,7 @@ class VectorSequencer(wiring.Component):
         operands, in_pace, goes = Signal(), Signal(), Signal()
         tile_ready, starts = self.tile_ready, self.issued & slot.first
         steady = there & slot.depthwise & ~slot.first
-        if config.transposed_tiles:
+        if config.has_transposed_tiles:
             tile_ready, starts = tile_ready | slot.transposed, starts & ~slot.transposed
             steady |= there & slot.loads
         m.d.comb += [

@@ -63,8 +63,9 @@ def test_roundings_have_one_order():
 
 
 def test_what_machines_once_lacked_leaves_the_hash():
-    without = Config(softmax=False, delay_lines=False)
+    without = Config(softmax=False, delay_lines=False, transposed_tiles=False)
     lacked = {"axi_slices", "ram_registers", "softmax", "delay_lines", "vector_pairs", "wide_lines"}
+    lacked |= {"int16", "transposed_tiles"}
     assert not lacked & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
     assert Config.from_dict(without.as_dict()) == without
@@ -93,6 +94,12 @@ def test_arrays_with_a_row_for_each_tap_have_delay_lines(size, room):
     assert Config(array_size=size, delay_lines=False).delay_lines is False
 
 
+@pytest.mark.parametrize(("size", "has"), [(4, False), (8, False), (16, True), (32, True)])
+def test_large_arrays_have_transposed_tiles(size, has):
+    assert Config(array_size=size).transposed_tiles is has
+    assert Config(array_size=size, transposed_tiles=not has).transposed_tiles is not has
+
+
 def test_survives_json():
     config = Config(array_size=8, requant_lanes=2, roundings=("single",))
     others = replace(config, axi_slices=1, ram_registers=1), Config(), Config(delay_lines=False)
@@ -109,7 +116,8 @@ def test_reads_what_files_of_the_first_release_say():
         "clock_gates": True, "softmax": True, "delay_lines": False,
     }  # fmt: skip
     machine = {"ub_rows": 4096, "ub_banks": 4, "queue_depth": 1, "requant_lanes": 2}
-    plain = Config(roundings=("tflite",), delay_lines=False, **machine)
+    lacked = {"delay_lines": False, "transposed_tiles": False}
+    plain = Config(roundings=("tflite",), **lacked, **machine)
     assert Config.from_dict(old) == plain
     old |= {"delay_lines": True, "vector_pairs": True}
     with pytest.raises(ValueError, match=r"without kernels of 3x5.*: tpulite compile NETWORK$"):
@@ -147,7 +155,7 @@ def test_every_field_changes_the_hash():
         "array_size": 8, "ub_rows": 64, "ub_banks": 4, "acc_rows": 16, "queue_depth": 2,
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "softmax": False, "axi_slices": True, "ram_registers": True,
-        "delay_lines": False, "int16": True, "transposed_tiles": True,
+        "delay_lines": False, "int16": True, "transposed_tiles": False,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

@@ -15,7 +15,7 @@ from tpulite.runtime.model_compare import Comparing, compare_model
 from tpulite.runtime.oracles import open_oracle
 from tpulite_testing.sweep.cases import cases
 
-PLAIN, ABLE = Config(), Config(transposed_tiles=True)
+PLAIN, ABLE = Config(transposed_tiles=False), Config()
 SMALL = Config(array_size=4, transposed_tiles=True)
 
 SHAPES = {

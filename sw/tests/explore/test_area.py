@@ -65,6 +65,15 @@ def test_delay_lines_take_what_syntheses_of_16x16_differ_by():
     assert gates(lines) - gates(without) == pytest.approx(nand2, rel=0.02)
 
 
+def test_transposed_tiles_take_what_two_syntheses_of_16x16_differ_by():
+    tiles, without = Config(), Config(transposed_tiles=False)
+    more, less = area(tiles, Build()), area(without, Build())
+    assert more.lut - less.lut == pytest.approx(84_186 - 81_379, rel=0.02)
+    assert more.ff - less.ff == pytest.approx(52_830 - 52_352, rel=0.02)
+    assert (more.dsp, more.bram) == (less.dsp, less.bram)
+    assert gates(tiles) - gates(without) == pytest.approx(933_115 - 929_247, rel=0.02)
+
+
 def test_each_block_is_of_the_group_that_knows_it():
     assert [group_of(name) for name in ("mxu.array.pe_*", "mxu.array.skew", "buffer.bank3")] == [
         "elements",

@@ -21,8 +21,8 @@ RECORD_BYTES = 16
 WORD_BYTES = 4
 """Bytes of a word that NORM and SHARE look up."""
 
-_SOFTMAX_SIZE = 16
-"""Arrays from this size on have softmax: it is a larger part of others."""
+_LARGE_SIZE = 16
+"""Arrays from this size on have softmax and transposed tiles, which are a larger part of others."""
 
 _DELAY_SIZE = 16
 """Arrays from this size on have a row for each tap of a 3x5 kernel."""
@@ -96,8 +96,9 @@ class Config:
     int16 : bool
         Whether a CONV can read and write vectors of int16, as pairs of int8. Such a machine
         requantizes all channels at once.
-    transposed_tiles : bool
-        Whether a CONV can take weight tiles whose rows in the buffer are columns of the array.
+    transposed_tiles : bool, optional
+        Whether a CONV can take weight tiles whose rows in the buffer are columns of the array; by
+        default if N is 16 or more.
     """
 
     array_size: int = 16
@@ -115,7 +116,7 @@ class Config:
     softmax: bool | None = None
     delay_lines: bool | None = None
     int16: bool = False
-    transposed_tiles: bool = False
+    transposed_tiles: bool | None = None
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -144,14 +145,14 @@ class Config:
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
         # In one order, so that equal machines compare and hash alike.
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
-        for name in ("axi_slices", "ram_registers", "int16", "transposed_tiles"):
+        for name in ("axi_slices", "ram_registers", "int16"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
-        for name in ("softmax", "delay_lines"):
+        for name in ("softmax", "delay_lines", "transposed_tiles"):
             if getattr(self, name) not in (None, False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
-        wanted = self.array_size >= _SOFTMAX_SIZE if self.softmax is None else bool(self.softmax)
+        wanted = self.array_size >= _LARGE_SIZE if self.softmax is None else bool(self.softmax)
         able = self.array_size > WORD_BYTES and self.word_lanes > 0
         object.__setattr__(self, "softmax", wanted and able)
         room = self.array_size >= _DELAY_SIZE
@@ -161,6 +162,9 @@ class Config:
             )
         delays = room if self.delay_lines is None else bool(self.delay_lines)
         object.__setattr__(self, "delay_lines", delays)
+        transposes = self.transposed_tiles
+        wanted = self.array_size >= _LARGE_SIZE if transposes is None else bool(transposes)
+        object.__setattr__(self, "transposed_tiles", wanted)
         if self.int16 and self.lanes < self.array_size:
             raise ValueError(
                 f"requant_lanes must be {self.array_size} with int16, not {self.requant_lanes}"
@@ -187,6 +191,11 @@ class Config:
     def has_delay_lines(self) -> bool:
         """Whether the array has delay lines, which also take vectors in pairs."""
         return bool(self.delay_lines)
+
+    @property
+    def has_transposed_tiles(self) -> bool:
+        """Whether a CONV can take transposed weight tiles."""
+        return bool(self.transposed_tiles)
 
     @property
     def word_lanes(self) -> int:
@@ -235,7 +244,8 @@ class Config:
         ValueError
             If there is no such machine, or not any more.
         """
-        lacked = dict.fromkeys(("softmax", "delay_lines", *_OF_DELAY_LINES), False)
+        options = ("softmax", "delay_lines", "transposed_tiles", *_OF_DELAY_LINES)
+        lacked = dict.fromkeys(options, False)
         fields: dict[str, Any] = lacked | values
         fields["roundings"] = tuple(values["roundings"])
         for name in _OF_THE_BUILD:

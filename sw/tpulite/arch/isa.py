@@ -166,7 +166,7 @@ def illegal_combination(command: Command, config: Config) -> str | None:
 
 
 def _illegal_transposed(command: Command, config: Config) -> str | None:
-    if not config.transposed_tiles:
+    if not config.has_transposed_tiles:
         return "CONV.transposed must be 0 without transposed_tiles"
     if command["depthwise"] or command["byte_step"] or command["int16"]:
         return "CONV with transposed must have neither depthwise, a byte_step, nor int16"

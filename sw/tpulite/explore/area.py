@@ -41,6 +41,9 @@ of the second vector, what chooses the taps of a line, and who tells them the de
 lines are block RAMs. The unified buffer is left out, whose lookup tables became 2,398 fewer by
 themselves."""
 
+_TRANSPOSED_TILES = {"lut": 11, "ff": 1.9, "gates": 15.1}
+"""Transposed weight tiles, an element: a choice of its weight, a ninth bit of its activation."""
+
 _RAM_REGISTERS = {"lut": (0, 0), "ff": (92, 56), "gates": (755, 287)}
 """Registers behind RAMs, on any machine, and for each column: a byte of six readers and of records.
 Of lookup tables 4x4 has 25 less, and 8x8 50 more."""
@@ -199,6 +202,7 @@ def _fitted(config: Config, build: Build, resource: str, weights: Weights | None
     once, column = _RAM_REGISTERS[resource]
     fixed += (once + column * config.array_size) * config.ram_registers
     fixed += _DELAY_LINES[resource] * config.array_size * config.has_delay_lines
+    fixed += _TRANSPOSED_TILES[resource] * config.array_size**2 * config.has_transposed_tiles
     return fixed + sum(
         weights[name, term][resource] * value(config, build)
         for name, group in GROUPS.items()

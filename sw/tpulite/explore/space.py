@@ -38,7 +38,7 @@ _NAMED = "config"
 _BUILD = ("multipliers", "memories")
 """What may vary of how a machine is written: only its size depends on it."""
 
-_BY_SIZE = ("softmax", "delay_lines")
+_BY_SIZE = ("softmax", "delay_lines", "transposed_tiles")
 """What machines have by default if their arrays are large enough."""
 
 

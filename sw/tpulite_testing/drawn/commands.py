@@ -13,7 +13,6 @@ CONFIGS = {
     "4x4": Config(array_size=4, ub_rows=1024, acc_rows=64),
     "16x16": Config(array_size=16, ub_rows=4096, acc_rows=256),
     "32x32": Config(array_size=32, ub_rows=4096, acc_rows=256),
-    "transposing": Config(ub_rows=4096, acc_rows=256, transposed_tiles=True),
 }
 
 _WINDOW_BYTES = 1 << 18
@@ -93,7 +92,7 @@ def _conv(rng: random.Random, config: Config) -> dict[str, int]:
         "out_pitch": rng.choice([12, rng.randrange(60)]),
         "out_step": rng.choice([1, 1, isa.RAW_ROWS, rng.randrange(9)]),
         "prefetch": rng.randrange(2),
-        "transposed": int(config.transposed_tiles and rng.random() < 0.5),
+        "transposed": int(config.has_transposed_tiles and rng.random() < 0.5),
     }
     for name in ("act_row", "weight_row", "record_row", "out_row"):
         fields[name] = _row(rng, config)

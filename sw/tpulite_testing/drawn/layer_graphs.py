@@ -7,7 +7,7 @@ from tpulite_testing.drawn.builder import CHANNELS
 from tpulite_testing.drawn.choices import Choices
 from tpulite_testing.drawn.parametric_steps import ParametricSteps
 
-__all__ = ["EVERY", "MATRICES", "MOVING", "PARAMETRIC", "random_layer_graph"]
+__all__ = ["EVERY", "MATRICES", "MOVING", "PARAMETRIC", "SCORES", "random_layer_graph"]
 
 _STEPS = (
     *("lut", "affine", "pad", "max", "average", "sum", "concat", "reshape", "dense", "scale"),
@@ -32,6 +32,9 @@ ATTENTION = ("matmul", "transpose", "softmax", "softmax")
 
 PARAMETRIC = ("parametric",) * 6
 """More steps, which make sums of terms of which one is zero."""
+
+SCORES = ("scores",) * 6
+"""More steps, which multiply by transposed images."""
 
 EVERY = (*MOVING, "upwards", "upwards", *MATRICES)
 """All steps that came later."""

@@ -23,7 +23,21 @@ class MatrixSteps(Steps):
         others = [name for name in self.readable() if self.values[name].shape[0] == height]
         others = [name for name in others if self.values[name].shape[1] == channels]
         fits = [y for y in others if height * width * self.values[y].shape[2] <= self.largest]
-        other = self.choices.pick(fits) if fits else self.transpose_step(x)
+        return self._product(x, self.choices.pick(fits) if fits else self.transpose_step(x))
+
+    def scores_step(self, x: str) -> str:
+        """Multiply what two layers make of an image, one transposed: as scores of attention."""
+        height, width, _ = self.values[x].shape
+        channels = self.choices.pick((16, 32))
+        if height * width * max(width, channels) > self.largest:
+            return self.lut_step(x)
+        query, key = (self.pointwise_step(x, channels) for _ in range(2))
+        if self.values[query].shape != self.values[key].shape:
+            return query
+        return self._product(query, self.transpose_step(key))
+
+    def _product(self, x: str, other: str) -> str:
+        channels = self.values[x].shape[2]
         zeros = (self.choices.pick((0, self.zero_point())), self.zero_point())
         reach = int(200 * 90 * np.sqrt(channels)) + 4
 

@@ -85,7 +85,7 @@ def transpose_cycles(shape: tuple[int, int, int], config: Config) -> tuple[int, 
     height, width, channels = shape
     size = config.array_size
     squares, rest = divmod(width, size)
-    if config.transposed_tiles:
+    if config.has_transposed_tiles:
         each = (squares + bool(rest)) * (2 * size + CONV_CYCLES) + bool(rest) * size
         blocks = height * -(-channels // size)
         return blocks * each, blocks * (squares + bool(rest))

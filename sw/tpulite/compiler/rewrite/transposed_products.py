@@ -22,7 +22,7 @@ def join_transposes(layers: LayerGraph, config: Config) -> LayerGraph:
     config : Config
         The machine.
     """
-    if not config.transposed_tiles:
+    if not config.has_transposed_tiles:
         return layers
     sources = {
         layer.output: layer.inputs[0]
