@@ -107,6 +107,7 @@ def draw_bad_word(rng: random.Random, command: Command, config: Config) -> tuple
     """Damage a legal command: an unknown opcode, an illegal field, or fields that do not match."""
     layout = COMMANDS[command.opcode]
     word = int.from_bytes(command.encode(), "little")
+    unused = range(layout.width, 8 * COMMAND_BYTES)  # CONV has none
     illegal: list[dict[str, int]] = []
     for field in layout.fields[1:]:
         if field.minimum == 1:
@@ -121,8 +122,8 @@ def draw_bad_word(rng: random.Random, command: Command, config: Config) -> tuple
     if rng.random() < 0.3:
         opcode = rng.choice([i for i in range(16) if i not in list(Opcode)])
         word, code = word & ~0xF | opcode, Fault.OPCODE
-    elif not illegal or rng.random() < 0.3:
-        word, code = word | 1 << rng.randrange(layout.width, 8 * COMMAND_BYTES), Fault.FIELD
+    elif unused and (not illegal or rng.random() < 0.3):
+        word, code = word | 1 << rng.choice(unused), Fault.FIELD
     else:
         for name, value in rng.choice(illegal).items():
             word = _patched(layout, word, name, value)
