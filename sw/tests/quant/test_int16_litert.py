@@ -8,8 +8,6 @@ from tpulite.arch.isa import Opcode
 from tpulite.compiler.bind import ShapeRange, compile_range
 from tpulite.export.exportable import check_exportable
 from tpulite.frontend.files import load_graph
-from tpulite.golden.check import check
-from tpulite.golden.validation import validate
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
@@ -20,6 +18,7 @@ from tpulite_testing.graphs.wide import (
     products_of_int16,
     scale_of_int16,
 )
+from tpulite_testing.oracles.model_tensors import proven_equal
 
 CONFIGS = {
     "4": Config(array_size=4, ub_rows=1024, acc_rows=64, int16=True),
@@ -35,19 +34,6 @@ def _written(tmp_path, data: bytes):
     return path
 
 
-def _equal(path, config, kernels: str, seed: int) -> Model:
-    """Compile a network; check its programs, and all of its tensors against the library."""
-    graph = load_graph(path)
-    model = Model.load(path, config=config, exact=kernels).compile()
-    for program, layers in zip(model.programs, model.layers, strict=True):
-        assert not check(program)
-        assert not validate(layers, program)
-    inputs = [random_inputs(graph, 1, seed + i) for i in range(2)]
-    compared = compare_model(model, open_oracle(kernels, path, graph), inputs)
-    assert compared.same and compared.elements, str(compared)
-    return model
-
-
 @pytest.mark.parametrize("kernels", ["litert-ref", "litert-opt", "litert-xnnpack", "tflm"])
 @pytest.mark.parametrize("seed", range(5))
 def test_every_tensor_is_that_of_the_library(tmp_path, seed: int, kernels: str):
@@ -57,7 +43,7 @@ def test_every_tensor_is_that_of_the_library(tmp_path, seed: int, kernels: str):
     if kernels != "tflm" or seed % 2:
         shape = (1, int(rng.integers(1, 7)), int(rng.integers(1, 7)))
     path = _written(tmp_path, products_of_int16(seed, shape, sizes))
-    model = _equal(path, CONFIGS["16" if seed % 3 else "4"], kernels, seed)
+    model = proven_equal(path, CONFIGS["16" if seed % 3 else "4"], kernels, seed)
     assert not model.plan.hosts or kernels not in ("litert-ref", "tflm")
 
 
@@ -69,7 +55,7 @@ def test_convolutions_are_those_of_the_library(tmp_path, seed: int, kernels: str
     height, width = (int(extent) for extent in rng.integers(1, 25, 2))
     ends = "int16" if seed % 2 else "int8"
     path = _written(tmp_path, convolutions_of_int16(seed, (height, width), channels, ends=ends))
-    model = _equal(path, list(CONFIGS.values())[seed % 3], kernels, seed)
+    model = proven_equal(path, list(CONFIGS.values())[seed % 3], kernels, seed)
     assert not model.plan.hosts
 
 

@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 
 from tpulite.arch.config import Config
-from tpulite.frontend.files import load_graph
-from tpulite.golden.check import check
-from tpulite.golden.validation import validate
 from tpulite.graph.layers import Conv
 from tpulite.graph.requantization import IDENTITY
-from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
-from tpulite.runtime.model_compare import compare_model
-from tpulite.runtime.oracles import open_oracle
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.graphs.int16_blocks import BLOCKS
 from tpulite_testing.graphs.int16_operators import OPERATORS
+from tpulite_testing.oracles.model_tensors import proven_equal
 
 KERNELS = ("litert-ref", "litert-opt", "litert-xnnpack", "tflm")
 CONFIGS = (
@@ -28,18 +23,10 @@ CONFIGS = (
 
 
 def _compiled(tmp_path, data: bytes, config: Config, kernels: str, seed: int) -> Model:
-    """Compile a network, check and prove its programs, and compare it with the library."""
+    """Write a network, and compare its proven programs with the library."""
     path = tmp_path / "wide.tflite"
     path.write_bytes(data)
-    graph = load_graph(path)
-    model = Model.load(path, config=config, exact=kernels).compile()
-    for program, layers in zip(model.programs, model.layers, strict=True):
-        assert not check(program)
-        assert not validate(layers, program)
-    inputs = [random_inputs(graph, 1, seed + i) for i in range(2)]
-    compared = compare_model(model, open_oracle(kernels, path, graph), inputs)
-    assert compared.same and compared.elements, str(compared)
-    return model
+    return proven_equal(path, config, kernels, seed)
 
 
 @pytest.mark.parametrize("name", OPERATORS)

@@ -6,12 +6,15 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.frontend.files import load_graph
+from tpulite.golden.check import check
+from tpulite.golden.validation import validate
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
 from tpulite_testing.quick_options import quick_options
 
-__all__ = ["equals_library"]
+__all__ = ["equals_library", "proven_equal"]
 
 
 def equals_library(
@@ -59,4 +62,29 @@ def equals_library(
             channels = known.get(name, slice(None))
             computed, wanted = run.tensors[name][..., channels], expected[..., channels]
             np.testing.assert_array_equal(computed, wanted, err_msg=name)
+    return model
+
+
+def proven_equal(path: Path, config: Config, exact: str, seed: int) -> Model:
+    """Compile a file; check and prove its programs, and compare all tensors with the library.
+
+    Parameters
+    ----------
+    path : Path
+        A network.
+    config : Config
+        The machine.
+    exact : str
+        Whose bits.
+    seed : int
+        Of the first of two random inputs.
+    """
+    graph = load_graph(path)
+    model = Model.load(path, config=config, exact=exact).compile()
+    for program, layers in zip(model.programs, model.layers, strict=True):
+        assert not check(program)
+        assert not validate(layers, program)
+    inputs = [random_inputs(graph, 1, seed + i) for i in range(2)]
+    compared = compare_model(model, open_oracle(exact, path, graph), inputs)
+    assert compared.same and compared.elements, str(compared)
     return model
