@@ -29,7 +29,7 @@ POOR = 0.05
 """Share of the largest magnitude of the expected output by which quantization may change it."""
 
 ROUNDINGS = ("ort", "litert-ref")
-"""Whose bits the machine is to give: ONNX Runtime's where it can, else the first that it can."""
+"""Numerics of the machine: those of ONNX Runtime where it can, else the first that it can."""
 
 RTOL, ATOL = 1e-3, 1e-5
 """Tolerance of what the host computes; some tests state their results with four digits only."""

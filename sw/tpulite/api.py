@@ -52,7 +52,7 @@ def load(  # noqa: PLR0913 - what one may say of a network
     config : str or Config
         The machine: ``"8x8"``, ``"16x16,ub_rows=4096"``.
     exact : str, optional
-        Whose bits: by default those of the format's own library.
+        The numerics: by default those of the format's own library.
     strict : bool
         Whether to refuse what the machine cannot run, but at the ends.
     shapes, dims : mapping, optional

@@ -56,7 +56,7 @@ class _Pair(click.ParamType):
 class Reading:
     """Choices of :func:`meaning_options`, :func:`plan_options` or :func:`answer_options`."""
 
-    exact: str | None = None  #: Whose bits; by default those of the format's own library.
+    exact: str | None = None  #: The numerics; by default those of the format's own library.
     calibration: Path | None = None  #: Samples to quantize an ONNX file of floats with.
     #: Whether to refuse networks of which the machine cannot run all but the ends.
     strict: bool = False

@@ -28,7 +28,7 @@ class Sizes:
     scratch: int
     host: int  #: Tensors between steps of the host.
     memory: int  #: Everything that is written, from page to page; programs share it.
-    tables: int  #: Constant tables of the host's steps.
+    tables: int  #: Constant tables of what the CPU computes.
 
     @classmethod
     def of(cls, network: ExportedNetwork) -> "Sizes":

@@ -50,7 +50,7 @@ def place(
     graph : Graph
         The network.
     exactness : Exactness
-        Whose bits.
+        The numerics.
     along : mapping of str to str
         Nodes that the host takes along in any case, and why.
     lacking : mapping of str to str

@@ -73,7 +73,7 @@ class Model(PlannedModel):
         source : str, Path or Graph
             A TFLite or ONNX file, or what was read from one.
         exact : str, optional
-            Whose bits; by default those of the format's own library.
+            The numerics; by default those of the format's own library.
         strict : bool
             Whether the host may compute only what is naturally its own, at the network's ends.
         host_fallback : bool

@@ -98,7 +98,7 @@ class PlannedModel:
     """
 
     graph: Graph  #: The network, simplified.
-    exactness: Exactness  #: Whose bits it reproduces.
+    exactness: Exactness  #: The numerics that it reproduces.
     config: Config  #: The machine.
     #: Whether the host may compute only what is naturally its own, at the network's ends.
     strict: bool = False

@@ -18,7 +18,7 @@ def lower_graph(graph: Graph, exactness: Exactness) -> LayerGraph:
     graph : Graph
         A network, or a segment of one.
     exactness : Exactness
-        Whose bits.
+        The numerics.
 
     Returns
     -------

@@ -35,7 +35,7 @@ def equals_library(
     data : bytes
         A network of ONNX if ``exact`` is one of ONNX Runtime, else of TFLite.
     exact : str
-        Whose bits.
+        The numerics.
     count : int
         Random inputs.
     config : Config, optional
@@ -75,7 +75,7 @@ def proven_equal(path: Path, config: Config, exact: str, seed: int) -> Model:
     config : Config
         The machine.
     exact : str
-        Whose bits.
+        The numerics.
     seed : int
         Of the first of two random inputs.
     """

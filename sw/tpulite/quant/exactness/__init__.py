@@ -1,4 +1,4 @@
-"""Whose bits a network reproduces: each library's scales, roundings and functions."""
+"""The numerics that a network reproduces: each library's scales, roundings and functions."""
 
 from tpulite.quant.exactness.names import Exactness, default_exactness
 

@@ -1,4 +1,4 @@
-"""Whose bits a network reproduces."""
+"""The numerics that a network reproduces."""
 
 from enum import StrEnum
 

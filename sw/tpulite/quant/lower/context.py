@@ -39,7 +39,7 @@ class GraphContext:
     graph : Graph
         The network.
     exactness : Exactness
-        Whose bits.
+        The numerics.
     vector : int
         Channels of a vector of the machine: multiples of it move as whole vectors.
     """

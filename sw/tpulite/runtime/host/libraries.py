@@ -98,7 +98,7 @@ def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
     file_format : str
         ``tflite`` or ``onnx``.
     exactness : Exactness
-        Whose bits.
+        The numerics.
 
     Raises
     ------

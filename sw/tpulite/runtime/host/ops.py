@@ -15,7 +15,7 @@ from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
 
 __all__ = ["dequantize", "quantize", "run_node"]
 
-# Whose bits softmax of integers has.
+# The numerics of softmax of integers.
 _SOFTMAX = {
     "litert-ref": softmax_fixed_point,
     "tflm": softmax_fixed_point,
@@ -41,7 +41,7 @@ def run_node(
     values : mapping of str to ndarray
         At least its inputs that are not constants, in the graph's shapes and dtypes.
     exact : Exactness
-        Whose bits.
+        The numerics.
 
     Returns
     -------

@@ -38,7 +38,7 @@ class HostPart:
 
     graph: Graph  #: The network.
     segment: HostSegment  #: The segment.
-    exactness: Exactness  #: Whose bits.
+    exactness: Exactness  #: The numerics.
     file: LibraryFile | None = None  #: What a library runs, if one must.
 
     def open(self) -> "HostPart":

@@ -11,11 +11,12 @@ from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import channel_records
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["ArrayCopies"]
+__all__ = ["ONE_TAP", "ArrayCopies"]
 
-_ONE_TAP = dict.fromkeys(
+ONE_TAP = dict.fromkeys(
     ("stride_y", "stride_x", "kernel_rows", "kernel_columns", "dilation_y", "dilation_x"), 1
 )
+"""Fields of a CONV of one tap, which reads each position once."""
 
 
 class ArrayCopies:
@@ -66,7 +67,7 @@ class ArrayCopies:
         yield from loads
         for some in split(lines, -(-lines // most), 1):
             fields = {
-                **_ONE_TAP,
+                **ONE_TAP,
                 "inner": Axis.X,
                 "rows": len(some),
                 "columns": columns,

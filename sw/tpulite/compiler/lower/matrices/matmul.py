@@ -9,7 +9,7 @@ from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.matrices.array_copies import ArrayCopies
+from tpulite.compiler.lower.matrices.array_copies import ONE_TAP, ArrayCopies
 from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.place.constants import channel_records
@@ -19,10 +19,6 @@ from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import MatMul
 
 __all__ = ["MatMulLowering"]
-
-_ONE_TAP = dict.fromkeys(
-    ("stride_y", "stride_x", "kernel_rows", "kernel_columns", "dilation_y", "dilation_x"), 1
-)
 
 
 @dataclass(frozen=True)
@@ -198,7 +194,7 @@ class MatMulLowering(Lowering[MatMul, RowsPlan]):
         for number, (block, count, weights) in enumerate(tiles):
             final = drained is not None and number == len(tiles) - 1
             every = {
-                **_ONE_TAP,
+                **ONE_TAP,
                 **fields,
                 "inner": Axis.X,
                 "blocks": count,

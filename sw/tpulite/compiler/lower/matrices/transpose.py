@@ -89,11 +89,11 @@ class TransposeLowering(Lowering[Transpose, RowsPlan]):
     ) -> Iterator[Op]:
         """Transpose the vectors of a channel block of some rows."""
         size = self._config.array_size
-        squares, rest = divmod(self._source.width, size)
-        pieces = split(squares, -(-squares // most_tiles(self._config)), 1) if squares else ()
         if self._copies is not None:
             yield from self._tiles(self._copies, view, out, rows, (block, channels))
             return
+        squares, rest = divmod(self._source.width, size)
+        pieces = split(squares, -(-squares // most_tiles(self._config)), 1) if squares else ()
         for y in rows:
             for some in pieces:
                 place, end = view.at(y, some.start * size, block), (out, y, some.start)
