@@ -83,7 +83,7 @@ def run_zeros(program: Program, device) -> int:
     return results.cycles
 
 
-@pytest.mark.parametrize("name", ["sram+flash", "sram+sdram16"])
+@pytest.mark.parametrize("name", ["sdram16", "sram+flash", "sram+sdram16"])
 def test_the_model_follows_drawn_programs(name: str) -> None:
     """In the sum, as short ones may be further off; STORE contends with the vector path."""
     memory, counted, predicted = named_memory(name), 0, 0

@@ -4,7 +4,7 @@ from collections import deque
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Engine
-from tpulite.arch.memory import PAGE_BYTES, MemoryPair
+from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.timing import STORE_REQUEST, STORE_TOKEN, row_cycles, store_beat
 from tpulite.golden.timing.clockwork import NEVER, Clockwork
 from tpulite.golden.timing.data_path import DataPath
@@ -34,8 +34,7 @@ class BurstStores(TransferHead):
     def __init__(self, machine: Clockwork, path: DataPath) -> None:
         super().__init__(machine, Engine.STORE)
         config = self.config = machine.config
-        if isinstance(machine.memory, MemoryPair):
-            machine.contend = self.contend  # beside one memory commands are requested, too early
+        machine.contend = self.contend
         self.path = path
         self.event = machine.event(self.finish)
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
