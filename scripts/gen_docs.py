@@ -123,7 +123,7 @@ def effects_section() -> list[str]:
         ),
         *(getattr(effects, name) for name in ("_region", "_input_rows", "output_rows")),
         *(effects.early_rows, effects.early_weights, effects.lines_of, effects.accumulator_rows),
-        *(effects.tile_count, effects.record_rows, effects.parameter_rows),
+        *(effects.tile_count, effects.tile_rows, effects.record_rows, effects.parameter_rows),
     )
     text = inspect.getdoc(effects) or ""
     return [
@@ -189,7 +189,7 @@ def legal_values(field: Field) -> str:
 def illegal_rules() -> list[str]:
     """Return what `isa.illegal_combination` says to one example of each rule."""
     config = Config(requant_lanes=1, softmax=False, transposed_tiles=False)
-    able = Config(int16=True, transposed_tiles=True)
+    able = Config(int16=True, transposed_tiles=True, int4=True)
     depthwise = {"depthwise": 1, "blocks": 1}
     conv, vector = isa.Opcode.CONV, isa.Opcode.VECTOR
     examples = (
@@ -208,11 +208,16 @@ def illegal_rules() -> list[str]:
         (conv, {"int16": 1, "stride_x": 8}),
         (conv, {"transposed": 1}),
         (conv, {"transposed": 1, "byte_step": 1}),
+        (conv, {"int4": 1}),
+        (conv, {"int4": 1, "transposed": 1}),
+        (conv, {"int4": 1, "weight_zero_point": 1}),
         (conv, {"digit": 1}),
     )
     rules = []
     for opcode, fields in examples:
-        machine = able if len(fields) > 1 and {"int16", "transposed"} & {*fields} else config
+        machine = (
+            able if len(fields) > 1 and {"int16", "transposed", "int4"} & {*fields} else config
+        )
         rule = isa.illegal_combination(isa.Command.make(opcode, **fields), machine)
         assert rule is not None, fields
         rules.append(re.sub(rf"\b{config.array_size}\b", "N", re.sub(r", not \d+$", "", rule)))

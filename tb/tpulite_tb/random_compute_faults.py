@@ -1,7 +1,7 @@
 """Random CONVs and VECTORs that must stop the machine."""
 
 from tpulite.arch.config import RECORD_BYTES
-from tpulite.arch.effects import parameter_rows, record_rows, steps_of, tile_count
+from tpulite.arch.effects import parameter_rows, record_rows, steps_of, tile_count, tile_rows
 from tpulite.arch.isa import RAW_ROWS, RECORD, Command, Drain, Opcode, RecordForm, VectorOp
 from tpulite.golden.effects.vectors import record_offset
 from tpulite_tb.random_conv import draw_conv
@@ -27,7 +27,13 @@ def draw_conv_out_of_buffer(state: State) -> BadCommands | None:
     # For each field: how often it counts, and what lies beyond.
     cases = [
         ("acc_row", 1, c["rows"] * c["columns"] - 1, config.acc_rows, 1 << 10),
-        ("weight_row", 1, tile_count(command) * config.array_size - 1, buffer, ROW_LIMIT),
+        (
+            "weight_row",
+            1,
+            tile_count(command) * tile_rows(command["int4"], config) - 1,
+            buffer,
+            ROW_LIMIT,
+        ),
         ("act_row", 1, image + (c["blocks"] - 1) * c["act_block_pitch"], buffer, ROW_LIMIT),
     ]
     if c["height"] > 1:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
-from tpulite.arch.isa import COMMANDS, Command, Opcode
+from tpulite.arch.isa import BYTE_STEPS, COMMANDS, Command, Opcode
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite_tb.random_state import Drawn, State
@@ -135,7 +135,11 @@ def _mismatches(rng: random.Random, config: Config) -> list[dict[str, int]]:
     """Return fields of a CONV that are legal each and illegal together."""
     depthwise = {"depthwise": 1, "byte_step": 0, "blocks": 1}
     cases = [
-        {"depthwise": 0, "inner": 0, "byte_step": rng.randint(config.array_size + 1, 63)},
+        {
+            "depthwise": 0,
+            "inner": 0,
+            "byte_step": rng.randint(config.array_size + 1, BYTE_STEPS - 1),
+        },
         {"depthwise": 1, "inner": 0, "byte_step": rng.randint(1, config.array_size)},
         {"depthwise": 0, "inner": 1, "byte_step": rng.randint(1, config.array_size)},
         depthwise | {"drain": 0, "blocks": rng.randint(2, 2047)},
@@ -145,6 +149,12 @@ def _mismatches(rng: random.Random, config: Config) -> list[dict[str, int]]:
         cases.append(depthwise | {"drain": 1})
     if config.has_transposed_tiles:
         cases += [depthwise | {"drain": 0, "transposed": 1}, {"byte_step": 1, "transposed": 1}]
+    other = {"depthwise": 0, "byte_step": 0, "transposed": 0, "weight_zero_point": 0}
+    if not config.int4:
+        cases.append(other | {"int4": 1})
+    else:
+        cases.append(other | {"int4": 1, "weight_zero_point": rng.choice([-128, -1, 1, 127])})
+        cases += [{"int4": 1, "byte_step": 1}, depthwise | {"drain": 0, "int4": 1}]
     return cases
 
 

@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import Config
-from tpulite.arch.isa import COMMANDS, CONV, PAIR_STRIDE, VECTOR, Axis, Drain, Opcode
+from tpulite.arch.isa import BYTE_STEPS, COMMANDS, CONV, PAIR_STRIDE, VECTOR, Axis, Drain, Opcode
 from tpulite_rtl.lib.layout import built, operation_shape, struct_layout, whole_field
 
 __all__ = ["VERDICT", "judge"]
@@ -76,10 +76,11 @@ def _is_no_vector(config: Config, word: Value) -> Value:
 
 def _is_illegal_together(config: Config, word: Value) -> Value:
     """Return whether the fields of a CONV contradict: ``tpulite.arch.isa.illegal_combination``."""
-    conv = data.View(struct_layout(CONV), word[: CONV.width])
+    layout = built(CONV, config)
+    conv = data.View(struct_layout(layout), word[: layout.width])
     in_lanes = config.lanes < config.array_size
     problems = [
-        conv.byte_step > config.array_size,
+        conv.byte_step > min(config.array_size, BYTE_STEPS - 1),
         (conv.byte_step != 0) & (conv.depthwise | (conv.inner != Axis.X)),
         conv.depthwise & (conv.blocks != 1),
         conv.depthwise & (conv.drain == Drain.RAW),
@@ -97,4 +98,8 @@ def _is_illegal_together(config: Config, word: Value) -> Value:
         problems.append(conv.transposed & mode.any())
         if not config.int16:
             problems.append(conv.int16)
+    if config.int4:
+        mode = Cat(conv.depthwise, conv.byte_step != 0, conv.weight_zero_point != 0)
+        turned = conv.transposed if config.has_transposed_tiles else 0
+        problems.append(conv.int4 & (mode.any() | turned))
     return Cat(problems).any()

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 _PLAIN = Config()
+_FULL = Config(int16=True)
 
 _INT16 = ("int16", "digit")
 """Fields of CONV that only machines with int16 have."""
@@ -31,13 +32,22 @@ INDEX_BITS = 24
 
 
 def built(layout: Layout, config: Config) -> Layout:
-    """Return a layout without the last fields of CONV, of `int16`, `transposed` and `digit`.
+    """Return a layout without the fields of CONV that a machine does not need.
 
-    A machine that has a later one keeps those before it, which must be 0.
+    The last ones are of `int16`, `transposed` and `digit`; a machine that has a later one keeps
+    those before it, which must be 0. Without int4 its bit is the top one of `byte_step`, which no
+    legal command has.
     """
-    if layout != isa.CONV or config.int16:
+    if layout != isa.CONV:
         return layout
-    return replace(layout, fields=layout.fields[: -1 if config.has_transposed_tiles else -3])
+    fields = layout.fields
+    if not config.int4:
+        at = next(at for at, field in enumerate(fields) if field.name == "int4")
+        steps = replace(fields[at - 1], width=fields[at - 1].width + fields[at].width)
+        fields = (*fields[: at - 1], steps, *fields[at + 1 :])
+    if not config.int16:
+        fields = fields[: -1 if config.has_transposed_tiles else -3]
+    return replace(layout, fields=fields)
 
 
 def struct_layout(layout: Layout) -> data.StructLayout:
@@ -55,9 +65,9 @@ def whole_field(command: data.View, name: str) -> Value:
     return Cat(command[name], command[f"{name}_more"])
 
 
-def field_shape(opcode: isa.Opcode, name: str) -> Shape:
-    """Return the shape of a field of a command."""
-    fields = isa.COMMANDS[opcode].fields
+def field_shape(opcode: isa.Opcode, name: str, config: Config = _FULL) -> Shape:
+    """Return the shape of a field of a command, of a machine that has all but int4 by default."""
+    fields = built(isa.COMMANDS[opcode], config).fields
     return next(_shape(field, field.width) for field in fields if field.name == name)
 
 

@@ -65,7 +65,7 @@ def test_roundings_have_one_order():
 def test_what_machines_once_lacked_leaves_the_hash():
     without = Config(softmax=False, delay_lines=False, transposed_tiles=False)
     lacked = {"axi_slices", "ram_registers", "softmax", "delay_lines", "vector_pairs", "wide_lines"}
-    lacked |= {"int16", "transposed_tiles"}
+    lacked |= {"int16", "transposed_tiles", "int4"}
     assert not lacked & without.as_dict().keys()
     assert without.hash == 0x1FE76F43
     assert Config.from_dict(without.as_dict()) == without
@@ -102,7 +102,11 @@ def test_large_arrays_have_transposed_tiles(size, has):
 
 def test_survives_json():
     config = Config(array_size=8, requant_lanes=2, roundings=("single",))
-    others = replace(config, axi_slices=1, ram_registers=1), Config(), Config(delay_lines=False)
+    others = (
+        replace(config, axi_slices=1, ram_registers=1, int4=1),
+        Config(),
+        Config(delay_lines=False),
+    )
     for one in (config, *others):
         assert Config.from_dict(json.loads(json.dumps(one.as_dict()))) == one
 
@@ -156,6 +160,7 @@ def test_every_field_changes_the_hash():
         "burst_beats": 2, "dma_bursts": 1, "requant_lanes": 1, "vector_lanes": 1,
         "roundings": ("ruy",), "softmax": False, "axi_slices": True, "ram_registers": True,
         "delay_lines": False, "int16": True, "transposed_tiles": False,
+        "int4": True,
     }  # fmt: skip
     assert changes.keys() == {field.name for field in fields(Config)}
     hashes = {Config(**{name: value}).hash for name, value in changes.items()} | {Config().hash}

@@ -18,12 +18,12 @@ CONVOLUTIONS = 50
 """Of a program whose time is taken."""
 
 
-@pytest.mark.parametrize("mode", ["normal", "dense", "depthwise", "transposed"])
+@pytest.mark.parametrize("mode", ["normal", "dense", "depthwise", "transposed", "int4"])
 @pytest.mark.parametrize("size", SIZES)
 def test_convolves_like_plain_loops(size, mode):
     """Sums, order of issue, and every read in its order; padding on all four sides."""
-    transposes = mode == "transposed"
-    config = Config(array_size=size, ub_rows=4096, acc_rows=64, transposed_tiles=transposes)
+    options = {"transposed_tiles": mode == "transposed", "int4": mode == "int4"}
+    config = Config(array_size=size, ub_rows=4096, acc_rows=64, **options)
     rng = random.Random(size)
     padded = set()
     for seed in range(60):

@@ -28,6 +28,9 @@ FAULTS = {
     "weights before records": (
         conv(weight_row=253, record_row=250, drain=Drain.REQUANTIZE), 256,
     ),
+    "weights of int4 in half the rows": (
+        conv(kernel_rows=3, kernel_columns=2, blocks=11, weight_row=128, int4=1), 259,
+    ),
     "depthwise has one tile": (
         conv(depthwise=1, kernel_rows=15, kernel_columns=15, weight_row=252), None,
     ),
@@ -72,6 +75,7 @@ ILLEGAL = {
         conv(depthwise=1, blocks=2), "CONV.blocks must be 1 if depthwise, not 2",
     ),
     "transposed": (conv(transposed=1), "CONV.transposed must be 0 without transposed_tiles"),
+    "int4": (conv(int4=1), "CONV.int4 must be 0 without int4"),
     "depthwise raw": (
         conv(depthwise=1, drain=Drain.RAW), "CONV must not drain raw if depthwise",
     ),
@@ -94,6 +98,24 @@ def test_transposed_tiles_are_those_of_ordinary_products(fields):
     assert illegal_combination(conv(**fields, columns=2), able) is None
     assert illegal_combination(conv(transposed=1, **fields, columns=2), able) == (
         "CONV with transposed must have neither depthwise, a byte_step, nor int16"
+    )
+
+
+@pytest.mark.parametrize("fields", [{"depthwise": 1}, {"byte_step": 1}, {"transposed": 1}])
+def test_int4_weights_are_those_of_ordinary_products(fields):
+    able = replace(CONFIG, transposed_tiles=True, int4=True)
+    assert illegal_combination(conv(int4=1), able) is None
+    assert illegal_combination(conv(**fields), able) is None
+    assert illegal_combination(conv(int4=1, **fields), able) == (
+        "CONV with int4 must have neither depthwise, a byte_step, nor transposed"
+    )
+
+
+def test_int4_weights_have_no_zero_point():
+    able = replace(CONFIG, int4=True)
+    assert illegal_combination(conv(weight_zero_point=-3), able) is None
+    assert illegal_combination(conv(int4=1, weight_zero_point=-3), able) == (
+        "CONV.weight_zero_point must be 0 with int4, not -3"
     )
 
 

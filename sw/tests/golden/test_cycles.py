@@ -64,6 +64,14 @@ def test_a_load_takes_latency_and_a_row_a_cycle():
     assert times.axi == pytest.approx(45, abs=5)
 
 
+@pytest.mark.parametrize("size", [4, 16])
+def test_a_k_tile_of_int4_takes_its_vectors_or_half_of_n_cycles(size):
+    config = Config(array_size=size, int4=True)
+    for m, pace in ((1, size // 2), (size, size), (100, 100)):
+        long, short = (run(conv(m, tiles, int4=1), config=config).cycles for tiles in (24, 4))
+        assert long - short == pytest.approx(20 * pace, abs=3)
+
+
 @pytest.mark.parametrize(("size", "cycles"), [(4, 1), (8, 1), (16, 1), (32, 2)])
 def test_a_row_takes_the_beats_that_it_has(size, cycles):
     config = Config(array_size=size)

@@ -32,7 +32,7 @@ _OF_DELAY_LINES = ("vector_pairs", "wide_lines")
 
 _ONCE_LACKED = (
     *("axi_slices", "ram_registers", "softmax", "delay_lines", "int16"),
-    "transposed_tiles",
+    *("transposed_tiles", "int4"),
 )
 """What no machine had when the first programs were compiled."""
 
@@ -99,6 +99,9 @@ class Config:
     transposed_tiles : bool, optional
         Whether a CONV can take weight tiles whose rows in the buffer are columns of the array; by
         default if N is 16 or more.
+    int4 : bool
+        Whether a CONV can take weight tiles of int4, whose N rows are N / 2 rows of the buffer: it
+        takes such tiles in half the cycles if it has few vectors.
     """
 
     array_size: int = 16
@@ -117,6 +120,7 @@ class Config:
     delay_lines: bool | None = None
     int16: bool = False
     transposed_tiles: bool | None = None
+    int4: bool = False
 
     def __post_init__(self) -> None:
         if self.array_size not in _ARRAY_SIZES:
@@ -145,7 +149,7 @@ class Config:
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
         # In one order, so that equal machines compare and hash alike.
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
-        for name in ("axi_slices", "ram_registers", "int16"):
+        for name in ("axi_slices", "ram_registers", "int16", "int4"):
             if getattr(self, name) not in (False, True):
                 raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))

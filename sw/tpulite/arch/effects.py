@@ -37,6 +37,7 @@ __all__ = [
     "record_rows",
     "steps_of",
     "tile_count",
+    "tile_rows",
 ]
 
 WINDOWED = (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM)
@@ -130,7 +131,7 @@ def early_rows(command: Command, config: Config) -> Iterator[int]:
 
 def early_weights(command: Command, config: Config) -> int:
     """Return how many of the early rows of a CONV are weights: all, or none if transposed."""
-    return 0 if command["transposed"] else tile_count(command) * config.array_size
+    return 0 if command["transposed"] else tile_count(command) * tile_rows(command["int4"], config)
 
 
 def lines_of(command: Command, config: Config) -> Iterator[range]:
@@ -154,6 +155,11 @@ def tile_count(command: Command) -> int:
     if command["depthwise"]:
         return 1
     return command["blocks"] * command["kernel_rows"] * command["kernel_columns"]
+
+
+def tile_rows(int4: int, config: Config) -> int:
+    """Return the rows of the buffer that a weight tile takes: N, or half of them for int4."""
+    return config.array_size // 2 if int4 else config.array_size
 
 
 def record_rows(form: int, config: Config) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tpulite.arch.bitfield import Field
 from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.layouts import (
+    BYTE_STEPS,
     COMMANDS,
     CONV,
     END,
@@ -28,6 +29,7 @@ from tpulite.arch.layouts import (
 from tpulite.arch.opcodes import Axis, Drain, Engine, Opcode, RecordForm, Scaling, VectorOp
 
 __all__ = [
+    "BYTE_STEPS",
     "COMMANDS",
     "CONV",
     "END",
@@ -160,6 +162,8 @@ def illegal_combination(command: Command, config: Config) -> str | None:
         return "CONV must keep its sums if depthwise: there are too few requantizer lanes"
     if command["transposed"] and (why := _illegal_transposed(command, config)) is not None:
         return why
+    if command["int4"] and (why := _illegal_int4(command, config)) is not None:
+        return why
     if command["digit"] and not command["int16"]:
         return "CONV.digit must be 0 without int16"
     return _illegal_int16(command, config) if command["int16"] else None
@@ -170,6 +174,16 @@ def _illegal_transposed(command: Command, config: Config) -> str | None:
         return "CONV.transposed must be 0 without transposed_tiles"
     if command["depthwise"] or command["byte_step"] or command["int16"]:
         return "CONV with transposed must have neither depthwise, a byte_step, nor int16"
+    return None
+
+
+def _illegal_int4(command: Command, config: Config) -> str | None:
+    if not config.int4:
+        return "CONV.int4 must be 0 without int4"
+    if command["depthwise"] or command["byte_step"] or command["transposed"]:
+        return "CONV with int4 must have neither depthwise, a byte_step, nor transposed"
+    if zero_point := command["weight_zero_point"]:
+        return f"CONV.weight_zero_point must be 0 with int4, not {zero_point}"
     return None
 
 

@@ -10,6 +10,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.opcodes import Axis, Drain, Engine, Opcode, RecordForm, Scaling, VectorOp
 
 __all__ = [
+    "BYTE_STEPS",
     "COMMANDS",
     "CONV",
     "END",
@@ -29,6 +30,9 @@ __all__ = [
 
 RAW_ROWS = 4
 """Rows of a raw output vector: N int32 in rows of N bytes."""
+
+BYTE_STEPS = 32
+"""Values of a byte step. The 32 bytes of the widest row are a stride of one vector, and no step."""
 
 TOKEN_MAX = 63
 """Largest value of a token counter: 6 bits."""
@@ -81,10 +85,16 @@ CONV = Layout(
         Field("inner", 1, "Innermost axis of the output loop.", enum=Axis),
         Field(
             "byte_step",
-            6,
+            5,
             "0: consecutive columns are `stride_x` vectors apart. 1 to N: dense mode; consecutive "
             "columns are so many bytes apart, and a vector is any N consecutive bytes of an input "
             "row.",
+        ),
+        Field(
+            "int4",
+            1,
+            "Weights are int4: byte n of row j of a tile has weight n of input channel 2j in its "
+            "lower half, and that of 2j + 1 in its upper half. Only on machines with int4.",
         ),
         Field("rows", 11, "Output rows.", minimum=1),
         Field("columns", 11, "Output columns.", minimum=1),
@@ -103,7 +113,11 @@ CONV = Layout(
         Field("kernel_columns", 4, "Kernel columns.", minimum=1),
         Field("dilation_y", 4, "Vertical dilation.", minimum=1),
         Field("dilation_x", 4, "Horizontal dilation.", minimum=1),
-        Field("weight_row", 14, "First row of the weight tiles: k_tiles x N consecutive rows."),
+        Field(
+            "weight_row",
+            14,
+            "First row of the weight tiles: k_tiles x N consecutive rows, or x N / 2 with `int4`.",
+        ),
         Field("weight_zero_point", 8, "Subtracted from every weight.", signed=True),
         Field("acc_row", 10, "Row of the first output vector in the accumulator buffer."),
         Field(

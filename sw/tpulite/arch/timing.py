@@ -13,7 +13,7 @@ A cost of a program begins with :data:`FIRST_ROW`; that of products needs :func:
 from collections.abc import Mapping
 
 from tpulite.arch.config import BEAT_BYTES, COMMAND_BYTES, Config
-from tpulite.arch.effects import WINDOWED, parameter_rows
+from tpulite.arch.effects import WINDOWED, parameter_rows, tile_rows
 from tpulite.arch.layouts import RAW_ROWS
 from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.arch.opcodes import Drain, VectorOp
@@ -225,9 +225,9 @@ def row_cycles(config: Config) -> int:
     return max(config.row_bytes // BEAT_BYTES, 1)
 
 
-def tile_cycles(slots: int, config: Config) -> int:
-    """Return the cycles from a k-tile to the next: the next weights take N."""
-    return max(slots, config.array_size)
+def tile_cycles(slots: int, config: Config, int4: int = 0) -> int:
+    """Return the cycles from a k-tile to the next: the weights take one a row, N or N / 2."""
+    return max(slots, tile_rows(int4, config))
 
 
 def store_beat(config: Config) -> int:
@@ -263,7 +263,8 @@ def conv_cycles(fields: Mapping[str, int], config: Config) -> int:
     if fields["drain"] != Drain.KEEP:
         drained = fields["rows"] * fields["columns"] * drain_interval(fields["drain"], config)
         drained += fill if fields["transposed"] else 0
-    return (tiles - 1) * tile_cycles(slots, config) + max(tile_cycles(slots, config), drained)
+    pace = tile_cycles(slots, config, fields["int4"])
+    return (tiles - 1) * pace + max(pace, drained)
 
 
 def conv_latency(drain: int, config: Config) -> int:

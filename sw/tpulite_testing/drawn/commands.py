@@ -11,6 +11,7 @@ __all__ = ["CONFIGS", "WINDOWS", "draw_command"]
 
 CONFIGS = {
     "4x4": Config(array_size=4, ub_rows=1024, acc_rows=64),
+    "8x8 with int4": Config(array_size=8, ub_rows=2048, acc_rows=64, int4=True),
     "16x16": Config(array_size=16, ub_rows=4096, acc_rows=256),
     "32x32": Config(array_size=32, ub_rows=4096, acc_rows=256),
 }
@@ -68,7 +69,7 @@ def _conv(rng: random.Random, config: Config) -> dict[str, int]:
     fields = {
         "depthwise": int(rng.random() < 0.3),
         "inner": rng.choice(list(Axis)),
-        "byte_step": rng.choice([0, 0, rng.randint(1, config.array_size)]),
+        "byte_step": rng.choice([0, 0, rng.randint(1, min(config.array_size, isa.BYTE_STEPS - 1))]),
         "rows": _some(rng, 9),
         "columns": _some(rng, 12),
         "stride_y": _some(rng, 3),
@@ -92,6 +93,7 @@ def _conv(rng: random.Random, config: Config) -> dict[str, int]:
         "out_pitch": rng.choice([12, rng.randrange(60)]),
         "out_step": rng.choice([1, 1, isa.RAW_ROWS, rng.randrange(9)]),
         "prefetch": rng.randrange(2),
+        "int4": int(config.int4 and rng.random() < 0.5),
         "transposed": int(config.has_transposed_tiles and rng.random() < 0.5),
     }
     for name in ("act_row", "weight_row", "record_row", "out_row"):

@@ -44,8 +44,18 @@ class Reference:
 
     def _tile(self, number: int) -> np.ndarray:
         first = self.command["weight_row"] + number * self.size
+        if self.command["int4"]:
+            return self._int4_tile(self.command["weight_row"] + number * self.size // 2)
         rows = self.buffer[first : first + self.size] - self.command["weight_zero_point"]
         return rows.T if self.command["transposed"] else rows
+
+    def _int4_tile(self, first: int) -> np.ndarray:
+        """Return a tile of int4, of which a byte holds two that are below each other."""
+        tile = np.zeros((self.size, self.size), np.int64)
+        for k, n in np.ndindex(*tile.shape):
+            nibble = int(self.buffer[first + k // 2, n]) >> 4 * (k % 2) & 15
+            tile[k, n] = nibble - 16 if nibble >= 8 else nibble
+        return tile
 
     def _region(self) -> list[tuple[int, int]]:
         c = self.command
@@ -152,4 +162,7 @@ def draw(rng: random.Random, size: int, mode: str) -> Command:
     }  # fmt: skip
     if mode == "dense":
         fields |= {"byte_step": rng.randint(1, size), "inner": Axis.X}
-    return conv(depthwise=mode == "depthwise", transposed=mode == "transposed", **fields)
+    if mode == "int4":
+        fields["weight_zero_point"] = 0
+    modes = {name: mode == name for name in ("depthwise", "transposed", "int4")}
+    return conv(**modes, **fields)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tpulite.arch.isa import Drain, Engine, Opcode
+from tpulite.arch.isa import BYTE_STEPS, Drain, Engine, Opcode
 from tpulite.compiler.geometry.closed_forms import Number, pick
 from tpulite.compiler.operators.conv_regions import clip_image, cut_regions, cut_slabs
 from tpulite.compiler.operators.conv_table import ConvWork, conv_numbers, units_of
@@ -287,7 +287,7 @@ class _Commands:
             stride_x=x.stride,
             dilation_y=y.dilation,
             dilation_x=x.dilation,
-            byte_step=mine["byte_step"],
+            byte_step=mine["byte_step"] % BYTE_STEPS,
             record_form=mine["form"],
             pad=0,
             weight_zero_point=0,

@@ -51,7 +51,8 @@
 #define TPULITE_CONV_PREFETCH            {12, 1, 0, 0, 1, 0, 0}
 #define TPULITE_CONV_DEPTHWISE           {13, 1, 0, 0, 1, 0, 0}
 #define TPULITE_CONV_INNER               {14, 1, 0, 0, 1, 0, 0}
-#define TPULITE_CONV_BYTE_STEP           {15, 6, 0, 0, 1, 0, 0}
+#define TPULITE_CONV_BYTE_STEP           {15, 5, 0, 0, 1, 0, 0}
+#define TPULITE_CONV_INT4                {20, 1, 0, 0, 1, 0, 0}
 #define TPULITE_CONV_ROWS                {21, 11, 0, 1, 1, 0, 0}
 #define TPULITE_CONV_COLUMNS             {32, 11, 0, 1, 1, 0, 0}
 #define TPULITE_CONV_STRIDE_Y            {43, 4, 0, 1, 1, 0, 0}

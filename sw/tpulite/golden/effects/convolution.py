@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
-from tpulite.arch.effects import early_weights, record_rows, tile_count
+from tpulite.arch.effects import early_weights, record_rows, tile_count, tile_rows
 from tpulite.arch.interleave import interleave_of
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain
 from tpulite.arch.registers import Fault
@@ -70,11 +70,15 @@ def conv_footprint(command: Command, config: Config) -> Footprint:
 
 def weight_rows(command: Command, config: Config) -> NDArray[np.int64]:
     """Return the rows of all weight tiles of a CONV, in order."""
-    return np.arange(tile_count(command) * config.array_size) + command["weight_row"]
+    rows = tile_count(command) * tile_rows(command["int4"], config)
+    return np.arange(rows) + command["weight_row"]
 
 
 def weight_tiles(command: Command, rows: NDArray) -> NDArray:
-    """Return the weight tiles of a CONV as the array has them, of its rows [k_tiles * N, N]."""
+    """Return the weight tiles of a CONV as the array has them, [k_tiles * N, N], of its rows."""
+    if command["int4"]:
+        low, high = (rows & 15 ^ 8) - 8, rows >> 4
+        return np.stack([low, high], axis=1).reshape(-1, rows.shape[1])
     if not command["transposed"]:
         return rows
     size = rows.shape[1]
@@ -91,7 +95,7 @@ def conv_ends(command: Command, config: Config) -> tuple[tuple[str, int, int], .
     tiles, records = tile_count(command), _record_rows(command, config)
     ends = [
         ("acc_row", rows * columns - 1, config.acc_rows),
-        ("weight_row", tiles * config.array_size - 1, config.ub_rows),
+        ("weight_row", tiles * tile_rows(command["int4"], config) - 1, config.ub_rows),
     ]
     if records:
         ends.append(("record_row", records - 1, config.ub_rows))

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.effects import BINARY, early_weights, parameter_rows, record_rows, tile_count
+from tpulite.arch.effects import (
+    BINARY,
+    early_weights,
+    parameter_rows,
+    record_rows,
+    tile_count,
+    tile_rows,
+)
 from tpulite.arch.isa import COMMANDS, RAW_ROWS, Command, Drain, Opcode, VectorOp
 from tpulite.arch.memory import WindowBinding
 from tpulite.golden.effects.convolution import conv_ends, read_rows
@@ -239,11 +246,11 @@ def _conv_pattern(command: Command, config: Config) -> _Pattern:
             written = (written[:, None] + np.arange(RAW_ROWS)).ravel()
         writes = _grids("out_row", written)
     early = early_weights(command, config)
-    late = tile_count(command) * config.array_size - early  # all weights, or none
+    weights = tile_count(command) * tile_rows(command["int4"], config)
     return _Pattern(
         ends,
         _run("weight_row", early) + _run("record_row", records),
-        _grids("act_row", read_rows(command, config)) + _run("weight_row", late),
+        _grids("act_row", read_rows(command, config)) + _run("weight_row", weights - early),
         writes,
         accumulators=command["rows"] * command["columns"],
     )

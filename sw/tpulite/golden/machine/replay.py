@@ -110,7 +110,7 @@ class Recorder:
         if command.opcode in (Opcode.LOAD, Opcode.STORE):
             return _Step(command, Footprint(spans=access.spans))
         plain = command.opcode == Opcode.CONV
-        plain = plain and not command["byte_step"] and not command["transposed"]
+        plain = plain and not any(command[name] for name in ("byte_step", "transposed", "int4"))
         if not plain or command["weight_zero_point"] or (access.vectors < 0).any():
             return _Step(command, replace(access, reads_before=NO_ROWS))
         rows = tile_count(command) * self._config.array_size

@@ -1,6 +1,6 @@
 """The cycle model's matrix unit."""
 
-from tpulite.arch.effects import record_rows
+from tpulite.arch.effects import record_rows, tile_rows
 from tpulite.arch.interleave import MOST_PAIRED, in_pairs, interleave_of
 from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
 from tpulite.arch.streams import conv_stream
@@ -27,6 +27,7 @@ __all__ = ["Matrix"]
 _KEEP, _REQUANTIZE, _RAW = map(int, (Drain.KEEP, Drain.REQUANTIZE, Drain.RAW))
 
 _MOST = 4  # cycles that a row of weights or records may take under a depthwise command
+_TILES = 4  # tiles of weights that may wait: two of int8 have the rows of four of int4
 _PATIENCE = 4  # in tiles or records: what is due so much before its use will be there
 
 
@@ -52,10 +53,12 @@ class Matrix(Head):
         # walker, and its last slot.
         self.accepted = self.walking = self.walked = self.last = -1
         self.last_but_one = -1  # slot before the last one, of whatever command
-        # First sums of the last tile, of the last two whose weights were fetched, and of the last
-        # one that used records.
-        self.tile = self.fetched = self.fetched_before = -self.size
+        # First sums of the last tile and of the last one that used records; the cycles from the
+        # former to the next one.
+        self.tile, self.pace = -self.size, self.size
         self.claimed = -config.record_rows
+        # The last tiles whose weights were fetched, as many as may wait: first sums, and rows.
+        self.fetched = _TILES * [(-self.size, self.size)]
         self.asked = self.recorded = -1  # last requests of weights and of records
         # When the next command may hand over its weights and its records: one may wait.
         self.weights_free = self.records_free = 0
@@ -75,30 +78,32 @@ class Matrix(Head):
         operands = head if fields["prefetch"] else time
         requantizes, fetches = fields["drain"] == _REQUANTIZE, not fields["transposed"]
         tiles, fill, slots, sums, lag = conv_stream(fields, self.config)
+        rows = tile_rows(fields["int4"], self.config)
 
         # The intake holds a command until the walker has taken the one before, and until its
         # weights and its records may wait behind those of the one before.
-        taken = self._ask_weights(operands) if fetches else operands
+        taken = self._ask_weights(operands, rows) if fetches else operands
         records = 0
         if requantizes:
             taken = max(taken, operands, self.records_free)
-            records = self._ask_records(fields, operands)
+            records = self._ask_records(fields, operands, rows)
         self.accepted = max(time, taken, self.walking + 1)
         self.machine.popped(Engine.MXU, self.accepted + 1)
         offered = max(self.accepted + 1, self.walked) + MXU_OFFER
-        self._fetch_operands(fields, offered, records, requantizes)
+        self._fetch_operands(fields, offered, records, rows if fetches else 0)
         self.walking = offered - MXU_OFFER
         offered = max(offered, self.last + 1) + fill
-        first = max(offered, self.tile + self.size)
+        first = max(offered, self.tile + self.pace)
         if fetches:
             first = max(first, self.asked + 1)
             record.buffer = max(0, self.asked + 1 - offered)
         if tiles == 1 and requantizes:
             record.buffer = max(record.buffer, self.recorded + RECORDS - offered)
-        before, shortest = self.last, tile_cycles(slots, self.config)
+        before, shortest = self.last, tile_cycles(slots, self.config, fields["int4"])
         result = self._issue(fields, first, tiles, fill, slots, sums + lag)
+        self.pace = rows
         pace = (self.tile - first) // (tiles - 1) if tiles > 1 else shortest
-        if fetches and _is_short(tiles, slots, self.size):
+        if fetches and _is_short(tiles, slots, rows):
             record.buffer += self.tile - first - (tiles - 1) * shortest
         self._walk(tiles, slots, pace, before)
         begin = first if tiles > 1 else self.tile
@@ -130,20 +135,29 @@ class Matrix(Head):
         else:
             self.last_but_one = self.last - (1 if slots > 1 else pace)
 
-    def _ask_weights(self, operands: int) -> int:
+    def _ask_weights(self, operands: int, rows: int) -> int:
         """Fetch the first weight tile; return when the intake is done with it."""
         taken = max(operands, self.weights_free)
         loaded = max(taken, self.asked)
         self.weights_free = loaded + 1
-        self.asked = max(loaded + 1, self.fetched_before + self.reused) + self.size - 1
+        self.asked = max(loaded + rows, self._freed(rows))
         return taken
 
-    def _ask_records(self, fields: dict[str, int], operands: int) -> int:
+    def _freed(self, rows: int) -> int:
+        """Return when the last row of the next tile to be fetched has a place."""
+        most, behind = 2 * self.size, 0
+        for first, mine in reversed(self.fetched):
+            behind += mine
+            if behind > most - rows:
+                return first + self.reused + behind - most + rows - 1
+        raise AssertionError("as many tiles as may wait are known")
+
+    def _ask_records(self, fields: dict[str, int], operands: int, weight_rows: int) -> int:
         """Fetch the records while the weights come; return when the first row is asked for."""
         rows = self.record_rows[fields["record_form"]]
         taken = max(operands, self.records_free)
         self.records_free = self.recorded + 1
-        first, weights = max(taken + 1, self.records_free), self.asked - self.size + 1
+        first, weights = max(taken + 1, self.records_free), self.asked - weight_rows + 1
         # They may go through the banks in step.
         meet = (fields["record_row"] - first - fields["weight_row"] + weights) % self.banks == 0
         meet = meet and not fields["transposed"]
@@ -151,20 +165,21 @@ class Matrix(Head):
         return first
 
     def _fetch_operands(
-        self, fields: dict[str, int], offered: int, records: int, requantizes: bool
+        self, fields: dict[str, int], offered: int, records: int, weight_rows: int
     ) -> None:
         """Ask for the first weights, and for records from a cycle on, where activations let them.
 
         If they are there long before the slot that is offered, nobody needs to know how long.
         """
+        requantizes, fetches = fields["drain"] == _REQUANTIZE, weight_rows > 0
         rows = self.record_rows[fields["record_form"]] if requantizes else 0
-        weights, fetches = self.asked - self.size + 1, not fields["transposed"]
+        weights = self.asked - weight_rows + 1
         if not fetches and not rows:
             return
         fetch = OperandFetch(
             self.machine.reads,
             self.machine.odd,
-            (fields["weight_row"], weights if fetches else records, self.size * fetches),
+            (fields["weight_row"], weights if fetches else records, weight_rows),
             (fields["record_row"], records, rows),
             starve=self.steady,
         )
@@ -184,16 +199,17 @@ class Matrix(Head):
         self, fields: dict[str, int], first: int, tiles: int, fill: int, slots: int, sums: int
     ) -> int:
         """Issue all slots of a command from its first sum on; return the slot of its last sum."""
-        drain, size = fields["drain"], self.size
-        pace, interval = tile_cycles(slots, self.config), self.intervals[drain]
-        before, tile, fetches = self.fetched, first, not fields["transposed"]
-        if fetches and _is_short(tiles, slots, size):
-            before, tile = self._issue_short(fields, first, fill, tiles, pace)
+        drain, rows = fields["drain"], tile_rows(fields["int4"], self.config)
+        pace, interval = tile_cycles(slots, self.config, fields["int4"]), self.intervals[drain]
+        tile, fetches = first, not fields["transposed"]
+        if fetches and _is_short(tiles, slots, rows):
+            tile = self._issue_short(fields, first, fill, tiles, pace)
         elif tiles > 1:
-            before, tile = first + (tiles - 2) * pace, first + (tiles - 1) * pace
+            tile = first + (tiles - 1) * pace
             if fetches:
-                reused = before - pace if tiles > 2 else self.fetched
-                self.asked = max(self.asked + (tiles - 1) * size, reused + self.reused + size - 1)
+                some = range(max(tiles - 1 - _TILES, 0), tiles - 1)
+                self._fetch([(first + index * pace, rows) for index in some])
+                self.asked = max(self.asked + (tiles - 1) * rows, self._freed(rows))
         if drain == _REQUANTIZE:
             age = self.record_rows[fields["record_form"]]
             tile = max(tile, self.recorded + RECORDS, self.claimed + age)
@@ -209,27 +225,32 @@ class Matrix(Head):
         self.reported = result + interval + fields["int16"]
         self.tile = tile
         if fetches:
-            self.fetched_before, self.fetched = before, tile
+            self._fetch([(tile, rows)])
         return result
+
+    def _fetch(self, tiles: list[tuple[int, int]]) -> None:
+        """Note tiles whose weights were fetched."""
+        self.fetched = (self.fetched + tiles)[-_TILES:]
 
     def _issue_short(
         self, fields: dict[str, int], first: int, fill: int, tiles: int, pace: int
-    ) -> tuple[int, int]:
-        """Return when the last two tiles start, if tiles are so short that weights are scarce."""
-        size, banks = self.size, self.banks
+    ) -> int:
+        """Return when the last tile starts, if tiles are so short that weights are scarce."""
+        size, banks, rows = self.size, self.banks, tile_rows(fields["int4"], self.config)
         origin = first - 4 * size
         phases = bytearray([FREE]) * (4 * size - fill)
         activations = Activations(fields, size, banks, 0, tiles, pace)
-        before, tile, asked = self.fetched, first, self.asked
+        tile, asked = first, self.asked
         for index in range(1, tiles):
             phases += activations.tile(index - 1, len(phases))
-            begin = max(asked + 1, before + self.reused) - origin
-            phase = (fields["weight_row"] + index * size - begin) % banks
-            asked = origin + walk([phases], begin, phase, size, banks, starve=False) - 1
-            before, tile = tile, max(tile + pace, asked + 1)
+            self._fetch([(tile, rows)])
+            begin = max(asked + 1, self._freed(rows) - rows + 1) - origin
+            phase = (fields["weight_row"] + index * rows - begin) % banks
+            asked = origin + walk([phases], begin, phase, rows, banks, starve=False) - 1
+            tile = max(tile + pace, asked + 1)
             phases += bytes([FREE]) * (tile - fill - origin - len(phases))
         self.asked = asked
-        return before, tile
+        return tile
 
     def _occupy(self, fields: dict[str, int], begin: int, tiles: int, pace: int, tile: int) -> None:
         """Take note of what the activations and results of a command ask of the buffer."""
@@ -265,6 +286,6 @@ class Matrix(Head):
         self.machine.finish = max(self.machine.finish, token, self.last + 2)
 
 
-def _is_short(tiles: int, slots: int, size: int) -> bool:
-    """Whether k-tiles follow each other so fast that weights may be late."""
-    return tiles > 1 and slots < 2 * size
+def _is_short(tiles: int, slots: int, rows: int) -> bool:
+    """Whether k-tiles follow each other so fast that their rows of weights may be late."""
+    return tiles > 1 and slots < 2 * rows

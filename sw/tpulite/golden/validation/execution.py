@@ -83,7 +83,9 @@ class TermMachine:
         if command["int16"]:
             lower = stream[:, 1::2]
             lower[access.vectors[:, 1::2] < 0] = command["pad"] ^ -128
-        weights = weight_tiles(command, self.buffer[weight_rows(command, self.config)])
+        rows = weight_rows(command, self.config)
+        packed = self._constants(rows).view(np.int8) if command["int4"] else self.buffer[rows]
+        weights = weight_tiles(command, packed)
         sums = self._sums(command, stream, weights - command["weight_zero_point"])
         rows = slice(access.accumulators.start, access.accumulators.stop)
         if command["int16"]:  # the accumulators are those of the upper vectors

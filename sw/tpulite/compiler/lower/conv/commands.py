@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
+from tpulite.arch.isa import BYTE_STEPS, RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import LARGEST_STRIDE, Axis1D
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.lower.context import LayerContext
@@ -150,4 +150,4 @@ class ConvCommands:
         last = (region[1].stop - 1) * step // size + 1  # always two vectors are read
         vectors = (region[0], range(start // size, last + 1))
         fields, place = read_window(source, y, x, vectors, 0)
-        return fields | {"byte_step": step}, place
+        return fields | {"byte_step": step % BYTE_STEPS}, place
