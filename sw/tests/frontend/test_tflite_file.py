@@ -241,13 +241,24 @@ def test_tensors_that_nobody_uses_are_left_out():
     assert set(load_tflite(b.build(b.unary("RELU", x, 0.5))).tensors) == {"t0", "t2"}
 
 
-def test_state_starts_as_zeros():
+def test_what_an_operator_keeps_is_a_state_that_starts_as_zeros():
     b, x = image()
     state = b.tensor((2, 3), dtype="float32")
     b.tensors[state].isVariable = True
     y = b.tensor((1, 3), 1.0)
     b.operator("SVDF", [x, state], [y])
-    np.testing.assert_array_equal(load_tflite(b.build(y)).tensors["t1"].data, np.zeros((2, 3)))
+    graph = load_tflite(b.build(y))
+    (kept,) = graph.states
+    assert (kept.input, *graph.nodes[0].outputs) == ("t1", "t2", kept.output)
+    np.testing.assert_array_equal(kept.initial, np.zeros((2, 3), np.float32))
+
+
+def test_a_variable_that_no_operator_changes_is_constant():
+    b, x = image()
+    still = b.tensor(b.shape(x), 0.5, 3)
+    b.tensors[still].isVariable = True
+    graph = load_tflite(b.build(b.add(x, still, 0.5, 3)))
+    assert not graph.states and (graph.tensors["t1"].data == 3).all()
 
 
 @pytest.mark.parametrize(("old", "new", "op"), [(19, 0, "relu"), (127, 150, "gelu")])

@@ -138,7 +138,7 @@ def test_sixteen_bits_are_the_librarys(tmp_path):
     assert equals_library(tmp_path, b.build(y)).host_macs == 36 * 4 * 72
 
 
-def test_states_begin_anew_with_every_input(tmp_path):
+def test_states_of_floats_go_on(tmp_path):
     b = Builder("float32")
     x = b.input((1, 4))
     feature, time = (b.tensor(s, data=weights(*s, dtype="float32")) for s in ((6, 4), (6, 3)))

@@ -13,7 +13,7 @@ from tpulite.quant.own import requantize_table
 from tpulite.runtime.host.ops import dequantize, quantize
 from tpulite.runtime.host.softmax import exponentials
 
-__all__ = ["along_axis", "copied", "host_call", "least_floats"]
+__all__ = ["HOST_CALLS", "along_axis", "copied", "host_call", "least_floats"]
 
 _INFINITY = 0x7F800000
 _INTEGERS = 256
@@ -27,7 +27,7 @@ def host_call(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     ValueError
         If its tables would not have the bits of the library.
     """
-    return _CALLS[node.op](node, graph, exact)
+    return HOST_CALLS[node.op](node, graph, exact)
 
 
 def copied(tensor: Tensor) -> HostCall:
@@ -167,7 +167,7 @@ def _ends(node: Node, graph: Graph) -> tuple[Tensor, Tensor]:
     return graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
 
 
-_CALLS: Mapping[str, Callable[[Node, Graph, Exactness], HostCall]] = {
+HOST_CALLS: Mapping[str, Callable[[Node, Graph, Exactness], HostCall]] = {
     "argmax": _argmax,
     "dequantize": _dequantize,
     "quantize": _quantize,
@@ -176,4 +176,4 @@ _CALLS: Mapping[str, Callable[[Node, Graph, Exactness], HostCall]] = {
     "softmax": _softmax,
     "transpose": _transpose,
 }
-"""One for each operator of :func:`tpulite.quant.own.is_own`."""
+"""One for each operator of :func:`tpulite.quant.own.is_own` that firmware has."""

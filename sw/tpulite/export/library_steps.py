@@ -11,7 +11,7 @@ from tpulite.export.calls import HostCall, PlannedCall
 from tpulite.export.float_softmax import softmax_of_bytes
 from tpulite.export.float_sums import summed
 from tpulite.export.float_windows import pooled, resized
-from tpulite.export.host_steps import host_call
+from tpulite.export.host_steps import HOST_CALLS, host_call
 from tpulite.export.moves import moved
 from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Graph, Node, Tensor
@@ -53,7 +53,7 @@ def planned_calls(
         if needed.isdisjoint(node.outputs):
             continue
         call = library_call(node, graph, exact)
-        if call is None and is_own(node, graph, exact):
+        if call is None and node.op in HOST_CALLS and is_own(node, graph, exact):
             call = PlannedCall(node.inputs[:1], partial(host_call, node, graph, exact))
         call = call or moved(node, graph)
         needed.update(node.inputs if call is None else call.reads)

@@ -89,6 +89,13 @@ class Node:
     - resize_bilinear, resize_nearest: x, size; align_corners, half_pixel_centers
     - space_to_batch, batch_to_space: x, block, amounts (padding, crops), as in TFLite
     - slice, strided_slice, split, split_v, unpack, reverse, mirror_pad, tile: as in TFLite
+    - svdf: x, weights of features [F, K], weights of time [F, steps], bias?, window [steps, F]; the
+      window behind the frame is the second output; rank
+    - lstm: inputs of TFLite; output and cell state behind it are outputs, too; time_major,
+      cell_power, cell_clip, hidden_scale, hidden_zero_point
+    - lstm_step: sums of the input of all steps, sums of the output before, cell state, bias,
+      peepholes?; attributes of lstm, step, and scales of the sums of each gate
+    - stack: x...; axis (a new one)
     - unsupported: a form of a known operator that has no attributes here; reason, and for a linear
       interpolation places (of each axis the positions between elements)
     - softmax, argmax and everything else: the host's

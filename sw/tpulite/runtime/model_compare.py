@@ -217,7 +217,8 @@ def _why(model: Model, oracle: Oracle, name: str, there: Collection[str]) -> str
     """Return why a tensor was not compared, of which the oracle has shown some."""
     if oracle.hidden:
         return f"the library does not expose them: {oracle.hidden}"
-    inside = {x for host in model.plan.hosts for node in host.segment.nodes for x in node.outputs}
+    hosts = (host.segment for host in model.plan.hosts if host.segment.library)
+    inside = {x for segment in hosts for node in segment.nodes for x in node.outputs}
     if name in inside and name not in model.graph.outputs:
         return "inside a part that the library runs on the CPU"
     if name in there:

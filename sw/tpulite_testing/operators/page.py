@@ -36,9 +36,9 @@ inspect` reports the same for your file.
 
 The page covers int8 and uint8. Operators on floats and other integers, and operators that the
 tables do not list, run on the CPU; but a [machine with int16](decisions/0033-int16.md) runs
-convolutions, depthwise and transposed ones, pools, means, maxima, sums, ReLUs, `QUANTIZE` and
-what moves tensors of int16 with all numerics of LiteRT, and `FULLY_CONNECTED` with those of TFLite
-Micro; not `MUL`, `LOGISTIC` and `TANH`. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around
+convolutions, depthwise and transposed ones, pools, means, maxima, sums, ReLUs, `SVDF`, `QUANTIZE`
+and what moves tensors of int16 with all numerics of LiteRT, and `FULLY_CONNECTED` with those of
+TFLite Micro; not `MUL`, `LOGISTIC` and `TANH`. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around
 convolutions become dilations on the machine; elsewhere they run on the CPU. In a network, cheap
 operators next to a CPU part are fused into it, where that saves transfers. `--exact bm1684x`
 defines convolutions,
@@ -52,8 +52,11 @@ LEFT = {
     "ARG_MAX": "its result has 32 or 64 bits; numpy computes it",
     "L2_NORMALIZATION": "each pixel has its own multiplier, the root of a sum of squares",
     "LOG_SOFTMAX": "its fixed-point arithmetic takes logarithms of 32-bit sums",
-    "SVDF": "its state tensors have 16 bits",
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": "its cell states have 16 bits",
+    "SVDF": "a machine with int16 runs it, with all numerics of LiteRT; others lack its window",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "its products run on the matrix unit, gates and cells on the CPU by numpy; with a "
+        "projection, a layer normalization or more than 128 steps the library runs it"
+    ),
     "LayerNormalization": "float sums, whose order only the library knows",
     "InstanceNormalization": "float sums, whose order only the library knows",
     "ReduceMean": "float32 sums, whose order only the library knows",

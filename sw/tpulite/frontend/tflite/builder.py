@@ -133,7 +133,7 @@ class ModelBuilder:
         -1 if it has none.
 
         The class of the options is told by the keyword ``options_type``; a custom operator is
-        ``CUSTOM:name``.
+        ``CUSTOM:name``. Tensors that only say scales are ``intermediates``.
         """
         builtin, _, custom = code.partition(":")
         key = (getattr(schema.BuiltinOperator, builtin), custom)
@@ -142,6 +142,7 @@ class ModelBuilder:
         operator = schema.OperatorT()
         operator.opcodeIndex = self._codes.index(key)
         operator.inputs, operator.outputs = list(inputs), list(outputs)
+        operator.intermediates = options.pop("intermediates", None)
         if name := options.pop("options_type", None):
             operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
             operator.builtinOptions = getattr(schema, f"{name}T")()

@@ -48,8 +48,11 @@ def cut_tflite(
         if _code(model, operator) == _SHAPE:
             _become_constant(model, graph, operator)
     operators = [op for op in graph.operators if _code(model, op) != _SHAPE]
+    kept = {i for i, tensor in enumerate(graph.tensors) if tensor.isVariable}
     users = [(_numbers(op.inputs), _numbers(op.outputs)) for op in operators]
-    chosen, reached = needed(users, inputs, outputs)
+    # An operator changes the variables that it reads.
+    users = [(x, [*y, *(i for i in x if i in kept)]) for x, y in users]
+    chosen, reached = needed(users, [i for i in inputs if i not in kept], outputs)
     graph.operators = [operators[i] for i in chosen]
     given = [*_numbers(graph.inputs), *states]
     more = [i for i in given if i in reached and i not in inputs]

@@ -10,6 +10,12 @@ from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.tflite.bodies import is_loop
 from tpulite.frontend.tflite.operators import convert_operator
 from tpulite.frontend.tflite.parse import FileModel, FileOperator, parse_tflite
+from tpulite.frontend.tflite.recurrent import (
+    first_value,
+    keep_variables,
+    kept_variables,
+    widen_filters,
+)
 from tpulite.frontend.tflite.settle import settle_shapes
 from tpulite.frontend.tflite.tensors import read_tensor
 from tpulite.frontend.tflite.variables import (
@@ -32,7 +38,8 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
 
     Nodes are named after their operator and its number in the file (``conv_2d_0``), tensors as in
     the file; a name that two of them have gets a number. Tensors that no operator names are left
-    out. Operators on variables are no nodes: variables are states of the graph.
+    out. Operators on variables are no nodes: variables are states of the graph, and so is what an
+    operator keeps for itself.
 
     Parameters
     ----------
@@ -58,6 +65,7 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
     data = settle_shapes(untouched, model, given)
     if data is not untouched:
         model = parse_tflite(data)
+    model = widen_filters(model)
     variables = resolve_variables(data, model)
     tensors = _read_tensors(model, variables)
     origins = {tensor.name: Origin(i) for i, tensor in tensors.items()}
@@ -73,11 +81,14 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
             raise ValueError(f"node {label!r}: {error}") from error
     by_name = {tensor.name: tensor for tensor in tensors.values()}
     nodes = _drop_first_axes(nodes, by_name)
+    own = {tensors[i].name: i for i in kept_variables(model)}
+    nodes, kept, moved = keep_variables(nodes, by_name, own)
+    origins |= moved
     used = {name for node in nodes for name in (*node.inputs, *node.outputs)}
     inputs, outputs = (
         tuple(tensors[i].name for i in side) for side in (model.inputs, model.outputs)
     )
-    states = _states(variables.states, tensors)
+    states = (*_states(variables.states, tensors), *kept)
     used.update(inputs, outputs, *((state.input, state.output) for state in states))
     by_name = {name: tensor for name, tensor in by_name.items() if name in used}
     source = Source(
@@ -125,6 +136,8 @@ def _read_tensors(model: FileModel, variables: Variables) -> dict[int, Tensor]:
                 raise ValueError(f"{what} name tensor {number} of {len(model.tensors)}")
     tensors, names = {}, set()
     given = {*model.inputs, *(state.input for state in variables.states)}
+    kept = kept_variables(model)
+    given |= kept
     made = given.union(*(operator.outputs for operator in model.operators))
     for number in sorted(set(itertools.chain.from_iterable(users.values()))):
         file = model.tensors[number]
@@ -135,12 +148,19 @@ def _read_tensors(model: FileModel, variables: Variables) -> dict[int, Tensor]:
             name = f"{name}:{number}"
         names.add(name)
         tensors[number] = read_tensor(file, name, given=number in given)
+        if file.variable and number not in made:  # nobody changes it
+            tensors[number] = dataclasses.replace(
+                tensors[number], data=first_value(tensors[number])
+            )
     return tensors
 
 
 def _node(label: str, file: FileOperator, tensors: dict[int, Tensor], model: FileModel) -> Node:
     inputs = tuple(None if i == _MISSING else tensors[i] for i in file.inputs)
     outputs = tuple(tensors[i] for i in file.outputs)
+    if file.intermediates:
+        said = tuple(model.tensors[i] for i in file.intermediates if 0 <= i < len(model.tensors))
+        file = dataclasses.replace(file, options={**file.options, "Intermediates": said})
     operation = convert_operator(file, inputs, outputs)
     chosen = [inputs[i] for i in operation.inputs]
     attributes = dict(operation.attributes)

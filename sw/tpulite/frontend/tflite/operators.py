@@ -13,6 +13,7 @@ from tpulite.frontend.tflite.operation import (
     present,
 )
 from tpulite.frontend.tflite.parse import FileOperator
+from tpulite.frontend.tflite.recurrent import convert_lstm, convert_svdf
 from tpulite.frontend.tflite.windows import (
     convert_conv,
     convert_depthwise,
@@ -222,9 +223,11 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     ),
     "SUB": (_elementwise("sub"), 2),
     "SUM": (_reduction("sum"), 2),
+    "SVDF": (convert_svdf, 1),
     "TANH": (_function("tanh"), 1),
     "TILE": (_with_options("tile"), 2),
     "TRANSPOSE": (_transpose, 2),
     "TRANSPOSE_CONV": (convert_transposed, 3),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (convert_lstm, 1),
     "UNPACK": (_with_options("unpack", axis="Axis"), 1),
 }

@@ -59,7 +59,12 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "SPLIT": ("SplitOptions", ("NumSplits",)),
     "STRIDED_SLICE": ("StridedSliceOptions", _MASKS),
     "SUB": ("SubOptions", (_FUSED,)),
+    "SVDF": ("SVDFOptions", ("Rank", _FUSED)),
     "TRANSPOSE_CONV": ("TransposeConvOptions", ("Padding", "StrideH", "StrideW", _FUSED)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (
+        "UnidirectionalSequenceLSTMOptions",
+        (_FUSED, "CellClip", "ProjClip", "TimeMajor"),
+    ),
     "UNPACK": ("UnpackOptions", ("Axis", "Num")),
     "VAR_HANDLE": ("VarHandleOptions", ("Container", "SharedName")),
 }
@@ -88,7 +93,8 @@ class FileTensor:
 class FileOperator:
     """An operator: its builtin name (or CUSTOM and a name), tensors by number, and options.
 
-    ``macs`` are the multiplications in subgraphs that it calls, None if it calls none.
+    ``macs`` are the multiplications in subgraphs that it calls, None if it calls none;
+    ``intermediates`` are tensors that only say how it quantizes results inside.
     """
 
     code: str
@@ -97,6 +103,7 @@ class FileOperator:
     outputs: tuple[int, ...]
     options: Mapping[str, Any]
     macs: int | None = None
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +215,7 @@ def _operator(model: Any, operator: Any) -> FileOperator:
         outputs=_integers(operator, "Outputs"),
         options=_options(name, operator),
         macs=body_macs(model, operator, name),
+        intermediates=_integers(operator, "Intermediates"),
     )
 
 

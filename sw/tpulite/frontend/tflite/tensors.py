@@ -25,9 +25,9 @@ _ACTIVATIONS = ("int8", "uint8", "int16")
 def read_tensor(file: FileTensor, name: str, *, given: bool = True) -> Tensor:
     """Check a tensor of a file and give it a name.
 
-    Constants are views of the file, but zeros if the tensor is a state variable, which is what the
-    first run sees. A quantization that nobody needs (int32 has those of biases, which follow from
-    input and weights) is left out if it is not sound.
+    Constants are views of the file; a variable that an interpreter keeps is none. A quantization
+    that nobody needs (int32 has those of biases, which follow from input and weights) is left out
+    if it is not sound.
 
     Parameters
     ----------
@@ -91,9 +91,7 @@ def _shape(file: FileTensor) -> tuple[int, ...]:
 
 
 def _data(file: FileTensor, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
-    if file.variable:
-        return np.zeros(shape, dtype)
-    if file.data is None:
+    if file.variable or file.data is None:
         return None
     expected = math.prod(shape) * dtype.itemsize
     if file.data.size != expected:

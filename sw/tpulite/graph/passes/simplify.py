@@ -10,6 +10,7 @@ from tpulite.graph.passes.fuse_pads import fuse_pads
 from tpulite.graph.passes.join_moves import join_moves
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
+from tpulite.graph.passes.split_lstm import split_lstm
 from tpulite.graph.passes.spread_pads import spread_pads
 from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.graph.verify import verify
@@ -17,6 +18,7 @@ from tpulite.graph.verify import verify
 __all__ = ["PASSES", "simplify"]
 
 PASSES = (
+    split_lstm,
     trace_origins,  # passes drop tensors of the file that others are moves of
     remove_dead_nodes,
     fold_constants,

@@ -18,6 +18,7 @@ from tpulite.quant.lower.data_movement import (
 )
 from tpulite.quant.lower.floats import require_integers
 from tpulite.quant.lower.int16 import INT16, lacking_int16, wide_activations
+from tpulite.quant.lower.int16.svdf import lower_svdf
 from tpulite.quant.lower.matrices import lower_matmul
 from tpulite.quant.lower.movement import (
     MOVEMENT,
@@ -70,6 +71,7 @@ LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "depth_to_space": lower_depth_to_space,
     **dict.fromkeys(MOVEMENT, lower_movement),
     "resize_bilinear": lower_resize,
+    "svdf": lower_svdf,
     "batch_norm": lower_batch_norm,
     **dict.fromkeys(FUNCTIONS, lower_function),
 }
@@ -129,10 +131,10 @@ def lower_node(node: Node, context: GraphContext) -> None:
     """
     if node.op not in LOWERED:
         raise UnsupportedError(node.attributes.get("reason", f"unsupported operator {node.op}"))
-    if len(node.outputs) != 1 and node.op not in MOVEMENT:
+    if len(node.outputs) != 1 and node.op not in (*MOVEMENT, "svdf"):
         raise UnsupportedError(f"it has {len(node.outputs)} outputs")
     if (
-        node.op not in ("conv", "depthwise", "dense", "transposed_conv", "batch_norm")
+        node.op not in ("conv", "depthwise", "dense", "transposed_conv", "batch_norm", "svdf")
         and "" in node.inputs
     ):
         raise UnsupportedError("an input is missing")

@@ -11,6 +11,7 @@ from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import requantize_table
+from tpulite.runtime.host.lstm import lstm_step
 from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
 
 __all__ = ["dequantize", "quantize", "run_node"]
@@ -46,12 +47,24 @@ def run_node(
     Returns
     -------
     dict of str to ndarray
-        Its output, in the graph's shape and dtype.
+        Its outputs, in the graph's shapes and dtypes.
     """
-    tensor, output = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    x = values[tensor.name] if tensor.data is None else tensor.data
-    result = _compute(node, x, graph, exact)
-    return {output.name: result.astype(output.dtype, copy=False).reshape(output.shape)}
+    each = [_value(graph.tensors[name], values) for name in node.inputs]
+    if node.op == "lstm_step":
+        results = lstm_step(node, each)
+    elif node.op == "stack":
+        results = (np.stack(each, axis=node["axis"]),)
+    else:
+        results = (_compute(node, each[0], graph, exact),)
+    outputs = [graph.tensors[name] for name in node.outputs]
+    return {
+        output.name: result.astype(output.dtype, copy=False).reshape(output.shape)
+        for output, result in zip(outputs, results, strict=True)
+    }
+
+
+def _value(tensor: Tensor, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    return values[tensor.name] if tensor.data is None else tensor.data
 
 
 def _compute(node: Node, x: np.ndarray, graph: Graph, exact: Exactness) -> np.ndarray:

@@ -43,13 +43,13 @@ def open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
     untouched = graph.source.untouched if graph.source else b""
     shapes = {number: graph.tensors[x].shape for x, number in inputs.items()} if untouched else {}
     session = _Session(widened(untouched) if untouched else data, name, shapes)
-    run = session.runs(inputs, outputs)
+    run = session.runs(graph, inputs, outputs)
     try:
         if name == "litert-xnnpack":
             other, exposed = _exposed(data, graph, name)
         else:
             other = _Session(data, name, {}, keep=True)
-            exposed = other.runs(inputs, computed | outputs)
+            exposed = other.runs(graph, inputs, computed | outputs)
     except ValueError as error:
         return Oracle(run, None, f"it cannot expose them ({error})", (session.open,))
     resets = (session.open, other.open) if graph.states else ()
@@ -95,16 +95,20 @@ class _Session:
             self.interpreter.resize_tensor_input(number, shape)
         self.interpreter.allocate_tensors()
 
-    def runs(self, inputs: Mapping[str, int], wanted: Mapping[str, int]) -> Run:
-        """Return what runs it; variables of operators begin anew with each input, as ours do."""
+    def runs(self, graph: Graph, inputs: Mapping[str, int], wanted: Mapping[str, int]) -> Run:
+        """Return what runs it for tensors of a graph, each by its number in the file."""
+        origins = {} if graph.source is None else graph.source.origins
+
+        def taken(name: str, value: np.ndarray) -> np.ndarray:
+            moved = name in origins and origins[name].moves
+            return origins[name].from_file(value, graph.tensors[name].shape) if moved else value
 
         def run(values: Values) -> dict[str, np.ndarray]:
             interpreter = self.interpreter
-            interpreter.reset_all_variables()
             for name, number in inputs.items():
                 interpreter.set_tensor(number, values[name])
             interpreter.invoke()
-            return {name: interpreter.get_tensor(number) for name, number in wanted.items()}
+            return {name: taken(name, interpreter.get_tensor(i)) for name, i in wanted.items()}
 
         return run
 
@@ -120,6 +124,7 @@ def _exposed(data: bytes, graph: Graph, name: str) -> tuple[_Session, Run]:
     given = dict(zip(more, (x["index"] for x in details[0]), strict=True))
     shown = dict(zip(every, (x["index"] for x in details[1]), strict=True))
     return session, session.runs(
+        graph,
         {name: given[number] for name, number in inputs.items() if number in given},
         {name: shown[number] for name, number in wanted.items()},
     )

@@ -42,6 +42,8 @@ def open_tflm(data: bytes, graph: Graph) -> Oracle:
     configs = runtime.InterpreterConfig
     plain, keeping = session(configs.kAllocationRecording), session(configs.kPreserveAllTensors)
     _, outputs, computed = numbers_of(graph)
+    kept = {state.output for state in graph.states}  # an SVDF may have bytes there
+    computed = {name: number for name, number in computed.items() if name not in kept}
 
     def invoked(interpreter: Any, values: Values) -> None:
         if not graph.states:

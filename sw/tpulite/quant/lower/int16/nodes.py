@@ -20,6 +20,7 @@ from tpulite.quant.lower.int16.movement import (
 from tpulite.quant.lower.int16.products import lower_product
 from tpulite.quant.lower.int16.scales import lower_leaky_relu, lower_relu, lower_scale
 from tpulite.quant.lower.int16.sums import lower_average_pool_of_int16, lower_mean_of_int16
+from tpulite.quant.lower.int16.svdf import lower_svdf
 from tpulite.quant.lower.movement import MOVEMENT, lower_pack
 
 __all__ = ["INT16", "lacking_int16", "wide_activations"]
@@ -37,6 +38,7 @@ INT16: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "pad": lower_pad_of_pairs,
     "concat": lower_concat_of_pairs,
     "reshape": lower_reshape_of_pairs,
+    "svdf": lower_svdf,
     "pack": lower_bytes(lower_pack),
     **dict.fromkeys(set(MOVEMENT) - {"space_to_depth"}, lower_pick_of_pairs),
 }

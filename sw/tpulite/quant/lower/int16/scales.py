@@ -24,9 +24,12 @@ __all__ = [
     "lower_leaky_relu",
     "lower_relu",
     "lower_scale",
+    "narrow",
+    "narrowing",
     "require_litert",
     "scale_of",
     "scaling",
+    "widen",
 ]
 
 _MOST_CHANNELS = 1 << 10
@@ -87,9 +90,12 @@ def lower_scale(node: Node, context: GraphContext) -> None:
     scale = float(before.scale) / float(after.scale)
     _require_small(scale)
     if x.dtype == "int8":
-        _widen(node, context, scale_by(before.integers() - before.zero_point, scale))
+        context.read(x.name)
+        context.write(y.name)
+        values = scale_by(before.integers() - before.zero_point, scale)
+        widen(node.name, (x.name, y.name), values, context)
     elif y.dtype == "int8":
-        _narrow(node, context, scale, after)
+        _narrow(node, context, narrowing(scale, after))
     else:
         _multiply(node, context, scaling([scale]))
 
@@ -169,19 +175,30 @@ def _byte(tensor: Tensor) -> Quantized:
     return quantized(tensor)
 
 
-def _widen(node: Node, context: GraphContext, results: np.ndarray) -> None:
-    """Look up both bytes of results, and put them side by side."""
-    source, target = node.inputs[0], node.outputs[0]
+def widen(name: str, ends: tuple[str, str], results: np.ndarray, context: GraphContext) -> None:
+    """Look up both bytes of the results of all integers of 8 bits, and put them side by side.
+
+    Parameters
+    ----------
+    name : str
+        Name of the layers.
+    ends : tuple of str
+        An image of int8, and one of pairs, which is declared.
+    results : ndarray of int64, [256]
+        Results, clamped here.
+    context : GraphContext
+        Where to.
+    """
+    source, target = ends
     shape = context.read(source).shape
-    context.write(target)
     values = np.clip(results, INT16[0], INT16[-1]).astype(np.int16)
     halves = split_int16(values[:, None])[..., 0].T
-    names = f"{node.name}/upper", f"{node.name}/lower"
-    for name, table in zip(names, halves, strict=True):
-        context.declare(name, shape)
-        context.emit(Lut, name, (source,), name, table=np.ascontiguousarray(table))
+    names = f"{name}/upper", f"{name}/lower"
+    for half, table in zip(names, halves, strict=True):
+        context.declare(half, shape)
+        context.emit(Lut, half, (source,), half, table=np.ascontiguousarray(table))
     fields = {"block": (1, 2), "channels": shape[2]}
-    context.emit(DepthToSpace, node.name, names, target, **fields)
+    context.emit(DepthToSpace, name, names, target, **fields)
 
 
 def _multiply(node: Node, context: GraphContext, record: Requantization) -> None:
@@ -192,22 +209,33 @@ def _multiply(node: Node, context: GraphContext, record: Requantization) -> None
     context.emit(Conv, node.name, node.inputs[:1], node.outputs[0], **fields)
 
 
-def _narrow(node: Node, context: GraphContext, scale: float, byte: Quantized) -> None:
-    """Multiply by an identity matrix, clamp to 8 bits, and take the lower bytes.
-
-    Their top bit is inverted there, which is 128 more, or less: as much as a zero point may have.
-    """
+def _narrow(node: Node, context: GraphContext, record: Requantization) -> None:
+    """Multiply by an identity matrix, clamp to 8 bits, and take the lower bytes."""
     source, target = node.inputs[0], node.outputs[0]
     shape = context.read(source).shape
-    offset = _HALF if byte.zero_point < 0 else -_HALF
-    zero_point, low, high = (x + offset for x in (byte.zero_point, INT8[0], INT8[-1]))
-    record = scaling([scale], zero_point=zero_point, low=low, high=high)
     pairs = f"{node.name}/pairs"
     context.declare(pairs, shape)
     fields = {"weight": identity(shape[2], 1), "requantization": record, "int16": True}
     context.emit(Conv, pairs, (source,), pairs, **fields)
-    height, width, channels = context.write(target).shape
+    context.write(target)
+    narrow(node.name, (pairs, target), context)
+
+
+def narrowing(scale: float, byte: Quantized) -> Requantization:
+    """Return how sums become pairs whose lower columns are integers of 8 bits.
+
+    The top bit of those is inverted, which is 128 more, or less: as much as a zero point may have.
+    """
+    offset = _HALF if byte.zero_point < 0 else -_HALF
+    zero_point, low, high = (x + offset for x in (byte.zero_point, INT8[0], INT8[-1]))
+    return scaling([scale], zero_point=zero_point, low=low, high=high)
+
+
+def narrow(name: str, ends: tuple[str, str], context: GraphContext) -> None:
+    """Take the lower columns of pairs for the columns of an image of int8, which is declared."""
+    pairs, target = ends
+    height, width, channels = context.activations[target].shape
     indices = range(height), range(1, 2 * width, 2), range(channels)
     names = "rows", "columns", "channels"
     picked = dict(zip(names, map(tuple, indices), strict=True))
-    context.emit(Pick, node.name, (pairs,), target, **picked)
+    context.emit(Pick, name, (pairs,), target, **picked)
