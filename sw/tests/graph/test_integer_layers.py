@@ -38,6 +38,17 @@ def one(layer, shape, output, dtype="int8") -> LayerGraph:
     return LayerGraph("g", (layer,), images, tuple(dict.fromkeys(layer.inputs)), ("y",))
 
 
+def doubled() -> LayerGraph:
+    """Return a table of an input, and two tables that read it."""
+    table, ends = np.zeros(256, np.int8), ("x", "a", "b", "y")
+    layers = (
+        Lut(name="first", inputs=("x",), output="a", table=table),
+        Lut(name="second", inputs=("a",), output="b", table=table),
+        Lut(name="third", inputs=("a",), output="y", table=table),
+    )
+    return LayerGraph("g", layers, dict.fromkeys(ends, Activation((1, 1, 2))), ("x",), ("y",))
+
+
 NAMES = {"name": "l", "inputs": ("x",), "output": "y"}
 
 LEGAL = [
@@ -164,3 +175,18 @@ def test_channels_may_round_each_in_its_own_way():
     rule = record(rounding=np.array([Rounding.RUY] * 8 + [Rounding.TFLITE], np.int64))
     assert rule.channels == 9
     assert rule.roundings == {Rounding.TFLITE, Rounding.RUY}
+
+
+def test_a_graph_knows_the_only_reader_of_an_activation():
+    graph = doubled()
+    assert graph.readers["a"] == graph.layers[1:]
+    assert graph.sole_reader("x") is graph.layers[0]
+    assert graph.sole_reader("a") is None
+    assert graph.makers["a"] is graph.layers[0]
+
+
+def test_other_layers_leave_out_activations_that_nothing_names():
+    graph = doubled()
+    assert list(graph.with_layers(graph.layers[::2]).activations) == ["x", "a", "y"]
+    with pytest.raises(ValueError, match="'y'"):
+        graph.with_layers(graph.layers[:2])

@@ -5,8 +5,9 @@ with its top bit inverted, so its zero point and clamp are those of the file min
 are pairs and padding is (top, left, bottom, right).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -94,6 +95,43 @@ class LayerGraph:
         for name in self.outputs:
             if name not in known:
                 raise ValueError(f"Nothing computes the output {name!r}")
+
+    @cached_property
+    def makers(self) -> Mapping[str, Layer]:
+        """The layer that computes each activation, by its name."""
+        return {layer.output: layer for layer in self.layers}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Layer, ...]]:
+        """The layers that read each activation, each of them once, in order."""
+        found: dict[str, list[Layer]] = {name: [] for name in self.activations}
+        for layer in self.layers:
+            for name in dict.fromkeys(layer.inputs):
+                found[name].append(layer)
+        return {name: tuple(layers) for name, layers in found.items()}
+
+    def sole_reader(self, name: str) -> Layer | None:
+        """Return the layer that reads an activation once, if nothing else reads or returns it."""
+        reads = [layer for layer in self.readers[name] for each in layer.inputs if each == name]
+        return reads[0] if len(reads) == 1 and name not in self.outputs else None
+
+    def with_layers(
+        self, layers: Iterable[Layer], activations: Mapping[str, Activation] | None = None
+    ) -> "LayerGraph":
+        """Return the network with other layers; activations that nothing names are left out.
+
+        Parameters
+        ----------
+        layers : iterable of Layer
+            The layers, in an order in which they can run.
+        activations : mapping of str to Activation, optional
+            Those that they may name; without it, those that there are.
+        """
+        chain, known = tuple(layers), self.activations if activations is None else activations
+        used = {*self.inputs, *self.outputs, *self.constants}
+        used |= {name for layer in chain for name in (*layer.inputs, layer.output)}
+        kept = {name: image for name, image in known.items() if name in used}
+        return replace(self, layers=chain, activations=kept)
 
     def macs(self) -> dict[str, int]:
         """Return the multiplications of each layer of the MXU, padding not counted."""

@@ -94,7 +94,7 @@ def _infos(
 def _existing(layers: LayerGraph, name: str) -> tuple[int, int, int]:
     """Return the extents of an activation whose vectors are several pixels, each counted once."""
     while (spec := layers.packed.get(name)) is None or spec.image is None:
-        readers = [layer for layer in layers.layers if name in layer.inputs]
+        readers = layers.readers[name]
         if len(readers) != 1:
             return layers.activations[name].shape
         name = readers[0].output

@@ -10,10 +10,8 @@ __all__ = ["pack_rows", "packed_tiles", "sole_reader"]
 
 def sole_reader(layers: LayerGraph, name: str) -> Conv | None:
     """Return the convolution that reads an input, if nobody else does: the host may pack it."""
-    if name not in layers.inputs or name in layers.outputs:
-        return None
-    users = [layer for layer in layers.layers if name in layer.inputs]
-    return users[0] if len(users) == 1 and isinstance(users[0], Conv) else None
+    layer = layers.sole_reader(name) if name in layers.inputs else None
+    return layer if isinstance(layer, Conv) else None
 
 
 def packed_tiles(kernel: tuple[int, int], channels: int, config: Config) -> int:

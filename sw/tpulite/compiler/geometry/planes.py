@@ -23,10 +23,7 @@ def runs_by_blocks(layers: LayerGraph, members: range) -> bool:
     first, second = (layers.layers[i] for i in members)
     if not (isinstance(first, Conv) and isinstance(second, Depthwise)):
         return False
-    middle = first.output
-    readers = [layer for layer in layers.layers if middle in layer.inputs]
-    alone = len(readers) == 1 and readers[0] is second and middle not in layers.outputs
-    return alone and first.requantization is not None
+    return layers.sole_reader(first.output) is second and first.requantization is not None
 
 
 def block_parts(layers: LayerGraph, members: range, config: Config) -> int:

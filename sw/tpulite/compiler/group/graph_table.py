@@ -72,7 +72,6 @@ class GraphTable:
             self.last |= dict.fromkeys((*layer.inputs, layer.output), i)
             for name in layer.inputs:
                 self._first_read.setdefault(name, i)
-        self._makers = {layer.output: layer for layer in layers.layers}
         self.views = view_roots(layers)
         for name, root in self.views.items():
             self.last[root] = max(self.last[root], self.last[name])
@@ -144,7 +143,7 @@ class GraphTable:
             resident=resident,
             moved=not resident or name in self.given or name in self.layers.outputs,
             packed=packed,
-            made=Made.by(self._makers.get(name)),
+            made=Made.by(self.layers.makers.get(name)),
         )
 
     def height(self, members: range) -> int:

@@ -80,7 +80,6 @@ class TiledLayer:
         """
         (source, target), layer = tensors, layers.layers[index]
         channels = layers.activations[layer.inputs[0]].shape[2]
-        read = any(layer.output in each.inputs for each in layers.layers)
         if not isinstance(layer, Depthwise | Pool | Conv) or pool.pins is not None:
             return None
         if isinstance(layer, Conv) and layer.int16:
@@ -91,7 +90,7 @@ class TiledLayer:
         ):
             return None
         sourced = source.given or not source.resident
-        stored = not target.resident or (target.stored and not read)
+        stored = not target.resident or (target.stored and not layers.readers[layer.output])
         if not sourced and source.skewed:
             return None
         if not stored and (target.skewed or target.stored or target.vector_rows > 1):

@@ -96,9 +96,8 @@ def place_activations(
         offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
         return made
 
-    makers = {layer.output: layer for layer in layers.layers}
-    for name in (*layers.inputs, *layers.constants, *makers):
-        if isinstance(maker := makers.get(name), Pick) and maker.view:
+    for name in (*layers.inputs, *layers.constants, *layers.makers):
+        if isinstance(maker := layers.makers.get(name), Pick) and maker.view:
             stores[name] = view_of(maker, stores[maker.inputs[0]])
             continue
         image = layers.activations[name]
@@ -190,12 +189,12 @@ def _skewed(layers: LayerGraph) -> set[str]:
 
     Rows that are a multiple of the banks apart would all lie in one bank.
     """
-    makers = {layer.output: layer for layer in layers.layers}
     found, others = set(), {*layers.constants}
     for layer in layers.layers:
         (found if isinstance(layer, Depthwise) else others).update(layer.inputs)
-    makes = (Conv, Depthwise)
-    return {x for x in found - others if x not in makers or isinstance(makers[x], makes)}
+        if not isinstance(layer, Conv | Depthwise):
+            others.add(layer.output)
+    return found - others
 
 
 def _packed_rows(

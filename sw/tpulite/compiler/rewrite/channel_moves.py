@@ -72,12 +72,11 @@ def _keeps(layer: Conv) -> bool:
 
 def _made_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, Layer] | None:
     """Return layers, by the name of the one that they replace, that make channels where they go."""
-    makers = {layer.output: layer for layer in layers.layers}
     changed: dict[str, Layer] = {}
     name, output = move.inputs[0], move.output
     while True:
-        maker = makers.get(name)
-        if maker is None or name in layers.outputs or len(_readers(name, layers)) > 1:
+        maker = layers.makers.get(name)
+        if maker is None or layers.sole_reader(name) is None:
             return None
         if not isinstance(maker, Conv | _BY_CHANNEL):
             return None
@@ -101,7 +100,7 @@ def _read_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, L
     names, left = {move.output: move.inputs[0]}, [move.output]
     while left:
         name = left.pop()
-        for reader in _readers(name, layers):
+        for reader in layers.readers[name]:
             if isinstance(reader, Conv):
                 weight = np.full_like(reader.weight, reader.weight_zero_point, shape=(
                     *reader.weight.shape[:2], count, reader.weight.shape[3]))  # fmt: skip
@@ -128,10 +127,6 @@ def in_order(layer: Layer, order: Order) -> Layer:
         record = layer.requantization.of(order)
         return replace(layer, gain=layer.gain[order], requantization=record)
     return layer
-
-
-def _readers(name: str, layers: LayerGraph) -> list[Layer]:
-    return [layer for layer in layers.layers if name in layer.inputs]
 
 
 def _pays(
@@ -179,12 +174,9 @@ def _blocks(count: int, size: int) -> Iterator[slice]:
 
 def _replaced(layers: LayerGraph, move: Layer, changed: dict[str, Layer]) -> LayerGraph:
     """Return the network without a move, and with other layers."""
-    kept = (changed.get(layer.name, layer) for layer in layers.layers if layer is not move)
-    images, after = dict(layers.activations), tuple(kept)
+    after = [changed.get(layer.name, layer) for layer in layers.layers if layer is not move]
+    images = dict(layers.activations)
     for layer in after:
         if layer.name in changed:
             images[layer.output] = layer._infer(*(images[name] for name in layer.inputs))
-    used = {*layers.inputs, *layers.outputs, *layers.constants}
-    used |= {name for layer in after for name in (*layer.inputs, layer.output)}
-    kept_images = {name: image for name, image in images.items() if name in used}
-    return replace(layers, layers=after, activations=kept_images)
+    return layers.with_layers(after, images)

@@ -74,11 +74,6 @@ def _orders(join: Concat, filled: Mapping[str, int], layers: LayerGraph) -> dict
 
     ``filled`` says how many channels those have that are joined.
     """
-    makers = {layer.output: layer for layer in layers.layers}
-    readers: dict[str, list[Layer]] = {}
-    for layer in layers.layers:
-        for name in layer.inputs:
-            readers.setdefault(name, []).append(layer)
     fixed = {*layers.inputs, *layers.outputs, *layers.constants}
     found, start, joined = {}, 0, []
     left: list[tuple[str, Order]] = []
@@ -99,12 +94,12 @@ def _orders(join: Concat, filled: Mapping[str, int], layers: LayerGraph) -> dict
         if name in fixed or len(order) != filled.get(name, len(order)):
             return None
         found[name] = order
-        maker = makers[name]
+        maker = layers.makers[name]
         if isinstance(maker, _BY_CHANNEL):
             left += [(source, order) for source in maker.inputs]
         elif not (maker is join or _is_product(maker) or _extends(maker, order, layers)):
             return None
-        for reader in readers.get(name, ()):
+        for reader in layers.readers[name]:
             if reader is join or (isinstance(reader, Conv) and not reader.int16):
                 continue
             if isinstance(reader, _BY_CHANNEL):

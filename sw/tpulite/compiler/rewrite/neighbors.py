@@ -63,11 +63,8 @@ def _reader(layers: LayerGraph, first: object, config: Config) -> Conv | None:
     """Return the only layer that reads the few channels of a convolution."""
     if not isinstance(first, Conv) or first.requantization is None:
         return None
-    readers = [layer for layer in layers.layers if first.output in layer.inputs]
-    few = 2 * first.weight.shape[3] <= config.array_size
-    if not few or len(readers) != 1 or first.output in layers.outputs:
-        return None
-    return readers[0] if isinstance(readers[0], Conv) else None
+    reader, few = layers.sole_reader(first.output), 2 * first.weight.shape[3] <= config.array_size
+    return reader if few and isinstance(reader, Conv) else None
 
 
 def _joined(

@@ -12,7 +12,7 @@ from tpulite.compiler.plan.layer_cost import compute_cycles, conv_cycles, transf
 from tpulite.compiler.rewrite.chains import replace_by_chains
 from tpulite.compiler.rewrite.patches import alone_cycles
 from tpulite.compiler.rewrite.picks import has_blocks
-from tpulite.compiler.rewrite.results import can_be_left, readers_of, tables_to_host
+from tpulite.compiler.rewrite.results import can_be_left, tables_to_host
 from tpulite.compiler.rewrite.windows import conv_window, joined_outputs, transposed_window
 from tpulite.graph.layers import (
     Activation,
@@ -109,7 +109,7 @@ def _may_join(layer: Conv, layers: LayerGraph) -> bool:
     if layer.requantization is None:
         return False
     windowed = Conv | Depthwise | Pool | DepthToSpace
-    return not any(isinstance(other, windowed) for other in readers_of(layers, layer.output))
+    return not any(isinstance(other, windowed) for other in layers.readers[layer.output])
 
 
 def _joined(
@@ -142,7 +142,7 @@ def _cycles(chain: Sequence[Layer], layers: LayerGraph, config: Config) -> int:
     images, last = dict(layers.activations), chain[-1]
     convs = [layer for layer in chain if isinstance(layer, Conv)]
     read = convs[0].inputs[0]
-    packed = len(convs) == 1 and read in layers.inputs and len(readers_of(layers, read)) == 1
+    packed = len(convs) == 1 and read in layers.inputs and len(layers.readers[read]) == 1
     cycles = 0
     for conv in convs:
         images[conv.output] = conv._infer(images[read])

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tpulite.arch.memory import Window
-from tpulite.graph.layers import Activation, DepthToSpace, Layer, LayerGraph, Lut
+from tpulite.graph.layers import Activation, DepthToSpace, LayerGraph, Lut
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["can_be_left", "leave_patches", "readers_of", "tables_to_host"]
+__all__ = ["can_be_left", "leave_patches", "tables_to_host"]
 
 
 def leave_patches(layers: LayerGraph) -> LayerGraph:
@@ -26,21 +26,16 @@ def leave_patches(layers: LayerGraph) -> LayerGraph:
     return layers
 
 
-def readers_of(layers: LayerGraph, name: str) -> list[Layer]:
-    """Return the layers that read an activation."""
-    return [layer for layer in layers.layers if name in layer.inputs]
-
-
 def tables_to_host(layers: LayerGraph, name: str) -> list[Lut] | None:
     """Return the tables from an activation to a result of the network that nothing else reads."""
     found: list[Lut] = []
     while name not in layers.outputs:
-        readers = readers_of(layers, name)
-        if len(readers) != 1 or not isinstance(readers[0], Lut):
+        reader = layers.sole_reader(name)
+        if not isinstance(reader, Lut):
             return None
-        found.append(readers[0])
-        name = readers[0].output
-    return None if readers_of(layers, name) else found
+        found.append(reader)
+        name = reader.output
+    return None if layers.readers[name] else found
 
 
 def can_be_left(layer: DepthToSpace, images: Mapping[str, Activation]) -> bool:
@@ -56,12 +51,11 @@ def _left(layers: LayerGraph, layer: DepthToSpace) -> LayerGraph:
     if tables is None or not can_be_left(layer, layers.activations):
         return layers
     (source,) = layer.inputs
-    maker = next((other for other in layers.layers if other.output == source), None)
-    if maker is None or source in layers.outputs or len(readers_of(layers, source)) > 1:
+    maker = layers.makers.get(source)
+    if maker is None or layers.sole_reader(source) is None:
         return layers
     # The move goes behind the tables, and what is before it computes its output.
     wide, images = layers.activations[source], dict(layers.activations)
-    del images[source]
     images |= dict.fromkeys((layer.output, *(table.output for table in tables)), wide)
     chain = tuple(
         replace(other, output=layer.output) if other is maker else other
@@ -82,4 +76,5 @@ def _left(layers: LayerGraph, layer: DepthToSpace) -> LayerGraph:
         image=(height, width),
         patches=patches,
     )
-    return replace(layers, layers=chain, activations=images, packed={**layers.packed, name: spec})
+    left = layers.with_layers(chain, images)
+    return replace(left, packed={**layers.packed, name: spec})

@@ -4,7 +4,6 @@ A sum takes two turns of each lane of the vector path, and a convolution beside 
 for its results. A maximum takes none.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -63,22 +62,18 @@ def compare_terms(layers: LayerGraph, config: Config) -> LayerGraph:
             found[each.table.name], found[each.layer.name] = made[:-1], made[-1:]
     if not found:
         return layers
-    kept = tuple(new for layer in layers.layers for new in found.get(layer.name, [layer]))
-    gone = {layer.output for layer in layers.layers} - {layer.output for layer in kept}
-    images = {name: image for name, image in layers.activations.items() if name not in gone}
-    return replace(layers, layers=kept, activations=images)
+    kept = (new for layer in layers.layers for new in found.get(layer.name, [layer]))
+    return layers.with_layers(kept)
 
 
 def _sums(layers: LayerGraph) -> list[_Sum]:
     """Return additions of a table and another function of one byte, which nothing else reads."""
-    makers = {layer.output: layer for layer in layers.layers}
-    readers = Counter(name for layer in layers.layers for name in layer.inputs)
-    readers.update(layers.outputs)
     found = []
     for layer in layers.layers:
         if not isinstance(layer, Elementwise) or layer.op != "add":
             continue
-        terms = [makers[name] for name in layer.inputs if name in makers and readers[name] == 1]
+        mine = (name for name in layer.inputs if layers.sole_reader(name))
+        terms = [layers.makers[name] for name in mine if name in layers.makers]
         tables = [term for term in terms if isinstance(term, Lut)]
         if len(terms) < len(layer.inputs) or not tables or not all(map(_of_bytes, terms)):
             continue

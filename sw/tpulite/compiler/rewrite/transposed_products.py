@@ -36,8 +36,7 @@ def join_transposes(layers: LayerGraph, config: Config) -> LayerGraph:
             joined.append(replace(layer, inputs=inputs, transposed=not layer.transposed))
         elif layer.output not in sources:
             joined.append(layer)
-    kept = {name: x for name, x in layers.activations.items() if name not in sources}
-    return replace(layers, layers=tuple(joined), activations=kept)
+    return layers.with_layers(joined)
 
 
 def _joins(layers: LayerGraph, transpose: Transpose, config: Config) -> bool:
@@ -45,8 +44,7 @@ def _joins(layers: LayerGraph, transpose: Transpose, config: Config) -> bool:
     source, name = transpose.inputs[0], transpose.output
     if name in layers.outputs or layers.activations[source].shape[2] % config.array_size:
         return False
-    readers = [layer for layer in layers.layers if name in layer.inputs]
     return all(
         isinstance(layer, MatMul) and not layer.transposed and layer.inputs[0] not in (name, source)
-        for layer in readers
+        for layer in layers.readers[name]
     )

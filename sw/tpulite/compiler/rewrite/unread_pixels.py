@@ -126,8 +126,7 @@ def _without_copies(layers: LayerGraph) -> LayerGraph:
             originals[layer.output] = inputs[0]
         else:
             kept.append(layer if inputs == layer.inputs else replace(layer, inputs=inputs))
-    images = {name: image for name, image in layers.activations.items() if name not in originals}
-    return replace(layers, layers=tuple(kept), activations=images)
+    return layers.with_layers(kept)
 
 
 def _copies(layer: Layer) -> bool:

@@ -40,22 +40,15 @@ def remove_copies(
         copies = _copies(layer, layers, ranges[layer.inputs[0]])
         if copies and layer.output not in layers.outputs:
             originals[layer.output] = inputs[0]
-        elif copies and kept and _only(kept[-1], layer, layers):
+        elif copies and kept and layers.sole_reader(kept[-1].output) is layer:
+            # What the layer before it computes is the output, under another name.
             originals[inputs[0]] = layer.output
             kept[-1] = replace(kept[-1], output=layer.output)
         else:
             kept.append(layer if inputs == layer.inputs else replace(layer, inputs=inputs))
     if not originals:
         return layers, {}
-    images = {name: image for name, image in layers.activations.items() if name not in originals}
-    return replace(layers, layers=tuple(kept), activations=images), originals
-
-
-def _only(maker: Layer, reader: Layer, layers: LayerGraph) -> bool:
-    """Return whether what a layer computes is an output under the name of its only reader's."""
-    readers = [layer for layer in layers.layers if maker.output in layer.inputs]
-    alone = len(readers) == 1 and readers[0] is reader
-    return alone and maker.output not in layers.outputs
+    return layers.with_layers(kept), originals
 
 
 def _copies(layer: Layer, layers: LayerGraph, x: Range) -> bool:
