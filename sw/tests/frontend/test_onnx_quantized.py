@@ -7,8 +7,11 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.graph.graph import Graph, Quantization
+from tpulite.runtime.model import Model
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
 from tpulite_testing.oracles.onnx_interpreter import interpret
+from tpulite_testing.oracles.onnx_session import open_onnx
+from tpulite_testing.quick_options import quick_options
 
 RNG = np.random.default_rng(7)
 
@@ -248,6 +251,24 @@ def test_narrow_weights_become_int8():
     graph = load_onnx(b.build(b.quantize(b.node("MatMul", x, w), 0.05, 1)), "net")
     assert ops(graph) == ["quantize", "dense", "dequantize"]
     assert graph.tensors[graph.nodes[1].inputs[1]].dtype == "int8"
+
+
+def test_narrow_weights_behind_a_cast_run_on_the_machine():
+    """ONNX Runtime joins DequantizeLinear of int8 alone to its integer kernels."""
+    b = OnnxBuilder(opset=21)
+    x = b.quantize(b.input("x", (1, 8)), 0.03, 3, "uint8")
+    import ml_dtypes
+
+    narrow = b.constant(RNG.integers(-8, 8, (8, 4)).astype(ml_dtypes.int4))
+    w = b.node("DequantizeLinear", b.node("Cast", narrow, to=3), np.float32(0.05), np.int8(0))
+    y = b.node("QuantizeLinear", b.node("MatMul", x, w), np.float32(0.05), np.uint8(120))
+    data = b.build(y, dtype="uint8")
+    model = Model.load(load_onnx(data, "net"), options=quick_options())
+    assert [each.where for each in model.summary()] == ["host", "MXU"]
+    session = open_onnx(data)
+    for value in RNG.normal(size=(20, 1, 8)).astype(np.float32):
+        found = model.reference({"x": value})[y]
+        np.testing.assert_array_equal(found.reshape(1, 4), session.run(None, {"x": value})[0])
 
 
 def parameters(scale: float, zero_point: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:

@@ -262,7 +262,8 @@ def kernels_of(node: Node, context: GraphContext, op: str) -> Exactness:
     if context.exactness == Exactness.LITERT_OPT and node.attributes.get("group", 1) > 1:
         return Exactness.LITERT_REF  # the optimized kernel has no groups
     left = op == "depthwise" and context.quantized(node.inputs[0]).unsigned
-    left = left or (op != "dense" and node.attributes.get("packed", False))
+    if node.attributes.get("packed"):  # XNNPACK takes int4 of dense layers, two inputs in a byte
+        left = op != "dense" or context.tensor(node.inputs[1]).shape[1] % 2 > 0
     if op == "transposed_conv":
         kernel = context.tensor(node.inputs[1]).shape[1:3]
         gaps = any(k < step for k, step in zip(kernel, node["stride"], strict=True))
