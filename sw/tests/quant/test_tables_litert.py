@@ -53,7 +53,15 @@ def silu(b: Builder, x: int) -> int:
     return b.elementwise("MUL", x, b.unary("LOGISTIC", x, 1 / 256, -128), 0.05, -100)
 
 
-FUNCTIONS = [(elu, OPT), *((f, e) for f in (softplus, softsign, hard_swish, silu)
+def selu(b: Builder, x: int) -> int:
+    zero = b.constant(np.array([4], np.int8), 0.05, 4)
+    positive = b.operator("GREATER", [x, zero], [b.tensor(SHAPE, dtype="bool")])
+    negative = b.unary("EXP", x, 0.05, 4)
+    y = b.tensor(SHAPE, 0.05, 4)
+    return b.operator("SELECT_V2", [positive, x, negative], [y], options_type="SelectV2Options")
+
+
+FUNCTIONS = [(elu, OPT), *((f, e) for f in (softplus, softsign, hard_swish, silu, selu)
                            for e in (REF, OPT))]  # fmt: skip
 
 

@@ -219,3 +219,17 @@ def test_products_of_a_weight_that_two_branches_share_do_not_saturate():
         for found, x in zip(opened.run(None, feeds), feeds.values(), strict=True):
             exact = x.astype(np.int64) @ factors.astype(np.int64)
             np.testing.assert_array_equal(found, np.rint(exact / step) * step)
+
+
+def test_literal_products_of_opset_21_do_not_saturate():
+    """ONNX Runtime's own change of int8 weights knows QLinearMatMul of version 10 alone."""
+    b, step, zero = OnnxBuilder(opset=21), np.float32(1 << 13), np.uint8(0)
+    x = RNG.integers(200, 256, (4, 64)).astype(np.uint8)
+    weight = RNG.integers(100, 128, (64, 64)).astype(np.int8)
+    channels = np.ones(64, np.float32), np.zeros(64, np.int8)
+    read = b.input("x", x.shape, "uint8")
+    y = b.node("QLinearMatMul", read, np.float32(1), zero, weight, *channels, step, zero)
+    data, exact = b.build(y, dtype="uint8"), x.astype(np.int64) @ weight.astype(np.int64)
+    for opened in (open_onnx(data), open_session(data, "ENABLE_ALL")):
+        (found,) = opened.run(None, {"x": x})
+        np.testing.assert_array_equal(found, np.rint(exact / step))

@@ -22,6 +22,9 @@ _POSITIONS = {"gather": 1, "gatherelements": 1, "embedding_lookup": 0}
 _SAME_NUMBERS = {"reshape", "transpose", "cast", "squeeze", "unsqueeze", "expand_dims", "slice"}
 """Operators whose integers are those that they get."""
 
+_CHOICES = {"select", "select_v2", "where"}
+"""Operators whose integers are those of one of their inputs behind the first."""
+
 _COARSE = 4
 """Extent of the squares of one value in every other random image."""
 
@@ -241,10 +244,13 @@ def _tables(graph: Graph, name: str) -> Iterator[int]:
 
 
 def _alike(graph: Graph, name: str) -> set[str]:
-    """Return the tensors that hold the numbers of an input in another order or shape."""
+    """Return the tensors that hold numbers of an input, perhaps in another order or shape."""
     alike = {name}
     for node in graph.nodes:
-        if node.op in _SAME_NUMBERS and node.inputs[0] in alike:
+        same = node.inputs[:1] if node.op in _SAME_NUMBERS else ()
+        if node.op in _CHOICES:  # embeddings of Keras add the extent to what is negative
+            same = node.inputs[1:]
+        if not alike.isdisjoint(same):
             alike.update(node.outputs)
     return alike
 

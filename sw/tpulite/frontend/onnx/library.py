@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import onnx
 
 from tpulite.frontend.onnx.signs import AS_UINT8
@@ -118,7 +119,7 @@ def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
     saturates. The entry ``x64quantprecision`` makes int8 weights uint8, whose kernels are exact. It
     throws if two operators share a weight or its zero point, so those are copied then. It also
     throws for some files with int8 activations, whose default kernels are exact. At ``DISABLE_ALL``
-    it does nothing.
+    it does nothing, nor for QLinearMatMul of opset 21, whose weights become uint8 here.
 
     Parameters
     ----------
@@ -127,10 +128,35 @@ def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
     data : bytes
         A file.
     """
+    data = _unsigned(data)
     for attempt in (lambda: data, lambda: _unshared(data)):
         with suppress(Exception):  # of classes of its own; what else is wrong, the last call says
             return opened(attempt(), x64quantprecision="1")
     return opened(data)
+
+
+def _unsigned(data: bytes) -> bytes:
+    """Return a file in which QLinearMatMul of uint8 by constant int8 is of uint8 alone."""
+    model = onnx.load_model_from_string(data)
+    graph = model.graph
+    known = {x.name: x for x in graph.initializer}
+    made: set[str] = set()
+    for node in graph.node:
+        if node.op_type != "QLinearMatMul":
+            continue
+        activation, *weights = (known.get(node.input[i]) for i in (2, 3, 5))  # 2: its zero point
+        if activation is None or activation.data_type != onnx.TensorProto.UINT8:
+            continue
+        signed = [x for x in weights if x is not None and x.data_type == onnx.TensorProto.INT8]
+        if len(signed) < len(weights):
+            continue
+        for i, tensor in zip((3, 5), signed, strict=True):
+            node.input[i] = f"{tensor.name}/unsigned"
+            if tensor.name not in made:
+                made.add(tensor.name)
+                value = onnx.numpy_helper.to_array(tensor).view(np.uint8) ^ 0x80
+                graph.initializer.append(onnx.numpy_helper.from_array(value, node.input[i]))
+    return model.SerializeToString() if made else data
 
 
 def _unshared(data: bytes) -> bytes:

@@ -35,6 +35,7 @@ _VERSIONS = {
     schema.BuiltinOperator.SQUEEZE: 1,
     schema.BuiltinOperator.SHAPE: 1,
     schema.BuiltinOperator.WHERE: 1,
+    schema.BuiltinOperator.SELECT_V2: 1,
     schema.BuiltinOperator.CALL_ONCE: 1,
     schema.BuiltinOperator.VAR_HANDLE: 1,
     schema.BuiltinOperator.READ_VARIABLE: 1,

@@ -12,8 +12,12 @@ from tpulite.graph.verify import FUNCTIONS
 __all__ = ["ByteFunction", "byte_functions", "with_tables"]
 
 _SCALES = ("quantize", "dequantize", "requantize")
+_CHOICES = {
+    *("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"),
+    *("logical_and", "logical_or", "logical_not", "select", "select_v2", "cast"),
+}
 _ELEMENTWISE = FUNCTIONS | {
-    *_SCALES,
+    *(*_SCALES, *_CHOICES),
     *("add", "sub", "mul", "div", "maximum", "minimum", "squared_difference", "pow", "floor_div"),
 }
 _BYTES = ("int8", "uint8")

@@ -13,7 +13,8 @@ def remove_identities(graph: Graph) -> Graph:
 
     Copies are reshapes to the same shape, concatenations of one tensor, pads of nothing,
     permutations that change no order, requantizations to the same scale, ``identity``, ``dropout``
-    (it does nothing after training), and a quantization that undoes a dequantization.
+    (it does nothing after training), and a quantization that undoes a dequantization. Permutations
+    that move no axis but those of one element become reshapes.
 
     A tensor between an input and an output of the graph has to be copied, so that node stays.
     """
@@ -28,7 +29,7 @@ def remove_identities(graph: Graph) -> Graph:
 
     for old in graph.nodes:
         node = replace(old, inputs=tuple(resolve(name) for name in old.inputs))
-        node = _reshape_once(node, makers, graph)
+        node = _reshape_once(_as_reshape(node, graph), makers, graph)
         original = _original(node, makers, graph)
         if original is not None:
             original, copy = resolve(original), node.outputs[0]
@@ -79,6 +80,18 @@ def _copies(node: Node, x: Tensor) -> bool:
     if node.op == "transpose":
         return tuple(node.attributes.get("perm", ())) == tuple(range(len(x.shape)))
     return node.op in ("reshape", "requantize", "identity", "dropout")
+
+
+def _as_reshape(node: Node, graph: Graph) -> Node:
+    """Let a permutation be a reshape if the axes of more than one element keep their order."""
+    if node.op != "transpose" or len(node.inputs) != 1:
+        return node
+    x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    perm = tuple(node.attributes.get("perm", ()))
+    order = [axis for axis in perm if axis < len(x.shape) and x.shape[axis] != 1]
+    if not order or order != sorted(order) or sorted(perm) != list(range(len(x.shape))):
+        return node
+    return replace(node, op="reshape", attributes={"shape": y.shape})
 
 
 def _reshape_once(node: Node, makers: dict[str, Node], graph: Graph) -> Node:
