@@ -11,6 +11,7 @@ import tpulite
 from tpulite.language.sampling import Sampling
 from tpulite.language.story import load_storyteller
 from tpulite.models import STORY
+from tpulite.needs import require_package
 from tpulite.runtime.device import require_device
 
 parser = argparse.ArgumentParser(description="Tell a story.")
@@ -38,6 +39,8 @@ def tell(text: str, column: int) -> int:
 
 try:
     require_device(given.device)
+    if given.check:
+        require_package("ai_edge_litert", "litert", "--check")
     teller = load_storyteller(cache=True)
     writer, words = teller.writer(given.device), teller.words
     read = [0, *words.encode(given.begin)]

@@ -1,5 +1,6 @@
 """The storyteller of the package: every word is LiteRT's, and all layers run on the machine."""
 
+import importlib.util
 import re
 import runpy
 import sys
@@ -17,6 +18,8 @@ from tpulite.language.words import Words
 from tpulite.models import MODELS, STORY
 from tpulite_testing.oracles.litert_story import litert_logits
 from tpulite_testing.stories import RECURRING, held_out, perplexity, story, vocabulary
+
+pytest_plugins = ("tpulite_testing.command_line",)
 
 _EXAMPLE = Path(__file__).resolve().parents[3] / "examples/story.py"
 _SEED = 2
@@ -155,6 +158,35 @@ def test_the_example_refuses_in_one_line(monkeypatch, capsys, words, message):
     captured = capsys.readouterr()
     assert (ended.value.code, captured.out) == (2, "")
     assert message in captured.err.splitlines()[-1]
+
+
+def test_the_example_names_the_package_that_check_needs(monkeypatch, capsys):
+    find, litert = importlib.util.find_spec, "ai_edge_litert"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: find(n) if n != litert else None)
+    with pytest.raises(SystemExit):
+        _example(monkeypatch, capsys, "--check")
+    assert "--check needs: pip install" in " ".join(capsys.readouterr().err.split())
+
+
+def test_chat_tells_a_story(tpulite, teller):
+    code, out, err = tpulite("chat", "story", "Once there was", "--tokens", "6")
+    prompt = [0, *teller.words.encode("Once there was")]
+    told = teller.words.decode([*prompt, *teller.generate(prompt, tokens=6)])
+    assert (code, out) == (0, f"{told}\n")
+    assert f"{teller.cycles:,} cycles a token" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("Once a dragon",), "dragon: no word of the 216"),
+        (("Once", "--system", "Be kind."), "story takes neither --system nor --positions"),
+    ],
+)
+def test_chat_refuses_what_stories_do_not_take(tpulite, words, message):
+    code, out, err = tpulite("chat", "story", *words)
+    assert (code, out) == (2, "")
+    assert message in err
 
 
 def test_python_of_the_page_tells_what_it_begins(capsys):

