@@ -49,59 +49,34 @@ def slide(
 
 
 def convolve(
-    x: NDArray[np.int64],
-    weight: NDArray[np.int64],
-    *,
-    stride: Pair,
-    dilation: Pair,
-    padding: Padding,
-) -> NDArray[np.int32]:
-    """Return the sums of a convolution, wrapping at int32; ``weight`` is [kh, kw, C, N].
+    x: NDArray, weight: NDArray, *, stride: Pair, dilation: Pair, padding: Padding
+) -> NDArray:
+    """Return the sums of a convolution, [OH, OW, N]; ``weight`` is [kh, kw, C, N].
 
-    Numbers are centered, so padding is zero.
+    Numbers are centered, so padding is zero. Sums have the dtype of both arguments.
     """
-    # Sums stay below 2**53, so float64 is exact, and BLAS is much faster than numpy's integers.
-    factors = weight.astype(np.float64).reshape(-1, *weight.shape[2:])
-    taps = slide(
-        x.astype(np.float64),
-        window=(weight.shape[0], weight.shape[1]),
-        stride=stride,
-        dilation=dilation,
-        padding=padding,
-    )
+    window = weight.shape[0], weight.shape[1]
+    taps = slide(x, window=window, stride=stride, dilation=dilation, padding=padding)
     shape, total = (0, 0), np.zeros(())
-    for tap, factor in zip(taps, factors, strict=True):
+    for tap, factor in zip(taps, weight.reshape(-1, *weight.shape[2:]), strict=True):
         # In two dimensions, since numpy calls BLAS once for each row of a feature map otherwise.
         shape, flat = tap.shape[:2], tap.reshape(-1, tap.shape[2])
-        total = total + flat @ factor
-    return total.reshape(*shape, factors.shape[2]).astype(np.int64).astype(np.int32)
+        total = total + flat @ factor if total.shape else flat @ factor
+    return total.reshape(*shape, weight.shape[3])
 
 
 def convolve_channels(
-    x: NDArray[np.int64],
-    weight: NDArray[np.int64],
-    *,
-    stride: Pair,
-    dilation: Pair,
-    padding: Padding,
-) -> NDArray[np.int32]:
+    x: NDArray, weight: NDArray, *, stride: Pair, dilation: Pair, padding: Padding
+) -> NDArray:
     """Return the sums of each channel with a kernel of its own; ``weight`` is [kh, kw, C]."""
-    taps = slide(
-        x,
-        window=(weight.shape[0], weight.shape[1]),
-        stride=stride,
-        dilation=dilation,
-        padding=padding,
-    )
+    window = weight.shape[0], weight.shape[1]
+    taps = slide(x, window=window, stride=stride, dilation=dilation, padding=padding)
     factors = weight.reshape(-1, weight.shape[2])
-    total = sum(tap * factor for tap, factor in zip(taps, factors, strict=True))
-    return np.asarray(total).astype(np.int32)
+    return np.asarray(sum(tap * factor for tap, factor in zip(taps, factors, strict=True)))
 
 
-def scatter(
-    x: NDArray[np.int64], weight: NDArray[np.int64], *, stride: Pair, padding: Pair, size: Pair
-) -> NDArray[np.int32]:
-    """Return the sums of a transposed convolution, wrapping at int32; weight [kh, kw, C, N].
+def scatter(x: NDArray, weight: NDArray, *, stride: Pair, padding: Pair, size: Pair) -> NDArray:
+    """Return the sums of a transposed convolution; weight [kh, kw, C, N].
 
     What lies in the padding (top, left), or beyond the size, is lost.
     """
@@ -110,10 +85,9 @@ def scatter(
         max(span + taps, lost + size)
         for span, taps, lost, size in zip(spans, weight.shape, padding, size, strict=False)
     ]
-    total = np.zeros((*extents, weight.shape[3]))  # exact, see above
+    total = np.zeros((*extents, weight.shape[3]), x.dtype)
     for ky, kx in np.ndindex(weight.shape[:2]):
         place = total[ky : ky + spans[0] : stride[0], kx : kx + spans[1] : stride[1]]
-        place += x.astype(np.float64) @ weight[ky, kx].astype(np.float64)
+        place += x @ weight[ky, kx]
     top, left = padding
-    kept = total[top : top + size[0], left : left + size[1]]
-    return kept.astype(np.int64).astype(np.int32)
+    return total[top : top + size[0], left : left + size[1]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tpulite.arch.numerics import INT8, Rounding, quantize_multiplier
 from tpulite.golden.layer_windows import convolve, convolve_channels
-from tpulite.golden.layers import run_layer
+from tpulite.golden.layers import NUMBERS, run_layer
 from tpulite.golden.ops import requantize_sums
 from tpulite.graph.layers import (
     Activation,
@@ -98,9 +98,10 @@ class _Builder:
     ) -> str:
         """Add a layer of products with a multiplier and a bias for each channel."""
         pad, channels = (weight.shape[0] // 2,) * 4, weight.shape[-1]
-        sums = (convolve if kind is Conv else convolve_channels)(
-            self._values[x].astype(np.int64),
-            weight.astype(np.int64),
+        sums = NUMBERS.sums(
+            convolve if kind is Conv else convolve_channels,
+            self._values[x],
+            weight,
             stride=(stride, stride),
             dilation=(1, 1),
             padding=pad,

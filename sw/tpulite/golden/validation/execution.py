@@ -148,7 +148,7 @@ class TermMachine:
                 return self._maximum(command, a)
             case VectorOp.LUT:
                 table = self._constants(access.early_reads).reshape(-1).view(np.int8)
-                return self.terms.table(a[:, 0], table.astype(np.int64))
+                return self.terms.table(a[:, 0], table)
             case VectorOp.SUM:
                 return self.terms.requantize(a.sum(axis=1), self._record(operation, access))
             case VectorOp.AFFINE:
@@ -184,7 +184,7 @@ class TermMachine:
                 zero_point=operands[f"{name}_zero_point"],
                 multiplier=operands[f"{name}_multiplier"],
                 shift=operands[f"{name}_shift"],
-                exact=operands["scaling"] == Scaling.EXACT,
+                scaling=Scaling(operands["scaling"]),
             )
             for name, x in (("a", a), ("b", b))
         ]

@@ -8,15 +8,16 @@ hold stand for themselves, so constants are computed as the machine does.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tpulite.arch.isa import Scaling
-from tpulite.arch.numerics import INT8
+from tpulite.arch.numerics import INT8, Rounding
 from tpulite.golden import ops
-from tpulite.graph.layers import Requantization
+from tpulite.graph.layers import Pool, Requantization, Softmax
 
 __all__ = ["Array", "Terms"]
 
@@ -76,21 +77,26 @@ class Terms:
         self._clipped.add(*(y[~known & ~whole] for y in (clipped, inner, least, most)))
         return np.where(whole, inner, np.where(known, np.clip(inner, least, most), clipped))
 
-    def table(self, x: Array, table: Array) -> Array:
+    def table(self, x: Array, table: NDArray) -> Array:
         """Look bytes up in 256 constants."""
+        table = table.astype(np.int64)
         name = f"table {zlib.crc32(table.astype(np.int8).tobytes())}"
         found = table[np.where(_is_int8(x), x, 0) - _LEAST]
         return np.where(_is_int8(x), found, self._byte(self.function(name, x)))
 
+    def sums(self, function: Callable[..., Array], x: Array, weight: Array, **how: Any) -> Array:
+        """Return sums of products, as a function of windows makes them."""
+        return function(x, weight, **how)
+
     def scale(
-        self, x: Array, *, zero_point: int, multiplier: int, shift: int, exact: bool
+        self, x: Array, *, zero_point: int, multiplier: int, shift: int, scaling: Scaling
     ) -> Array:
         """Scale operands of a sum, as :func:`tpulite.golden.ops.scale_operand` does."""
         centered = x - zero_point
-        if exact:
+        if scaling == Scaling.EXACT:
             return centered * multiplier
-        scaling = {"zero_point": zero_point, "multiplier": multiplier, "shift": shift}
-        known = ops.scale_operand(np.where(_is_int8(x), x, 0), scaling=Scaling.TFLITE, **scaling)
+        how = {"zero_point": zero_point, "multiplier": multiplier, "shift": shift}
+        known = ops.scale_operand(np.where(_is_int8(x), x, 0), scaling=scaling, **how)
         return np.where(_is_int8(x), known, self.function("scale", centered, multiplier, shift))
 
     def requantize(self, sums: Array, record: Mapping[str, ArrayLike]) -> Array:
@@ -115,13 +121,27 @@ class Terms:
         fields = [np.broadcast_to(rest[name], biased.shape) for name in sorted(rest)]
         return [self._byte(self.function(name, biased, *fields)) for name in ("upper", "lower")]
 
-    def requantized(self, sums: Array, how: Requantization) -> Array:
+    def requantized(self, sums: Array, how: Requantization | None) -> Array:
         """Make bytes of sums, as a layer says; of int16 pairs in front of the last axis."""
+        if how is None:
+            return sums
         names = ("bias", "multiplier", "shift", "rounding", "zero_point", "low", "high")
         record = {name: getattr(how, name) for name in names}
         if how.bits == 16:
             return np.stack(self.requantize_int16(sums, record), axis=-2)
         return self.requantize(sums, record)
+
+    def average(self, sums: Array, counts: Array, layer: Pool) -> Array:
+        """Divide sums by counts, as records say that are exact."""
+        result = np.empty_like(sums)
+        for count in np.unique(counts):
+            here = counts == count
+            result[here] = self.requantize(sums[here], _average(int(count), layer))
+        return result
+
+    def softmax(self, x: Array, layer: Softmax) -> Array:
+        """Refuse: shares are no function of single terms."""
+        raise NotImplementedError(f"{layer.title} cannot be validated")
 
     def words(self, sums: Array) -> Array:
         """Return the four bytes of each int32, along a new last axis."""
@@ -177,6 +197,26 @@ class Terms:
         """
         rest = x & ~_MARK
         return rest | (self.function("mark", rest) & _MARK)
+
+
+def _average(count: int, layer: Pool) -> dict:
+    """Return the record of an exact average: the reciprocal of 31 bits, rounded up.
+
+    Rounding half away from zero, its error must not reach the next half.
+    """
+    bits = next(n for n in range(30, 64) if -(-(1 << n) // count) >= 1 << 30)
+    multiplier = -(-(1 << bits) // count)
+    largest = 255 if layer.offset else 128
+    assert 2 * count * largest * (multiplier * count - (1 << bits)) < 1 << bits
+    return {
+        "bias": layer.offset * count,
+        "multiplier": multiplier,
+        "shift": 31 - bits,
+        "rounding": Rounding.AWAY,
+        "zero_point": -layer.offset,
+        "low": layer.low,
+        "high": layer.high,
+    }
 
 
 class _Table:

@@ -7,8 +7,8 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
+from tpulite.golden.layers import interpret
 from tpulite.golden.validation.execution import TermMachine
-from tpulite.golden.validation.reference import expected_terms
 from tpulite.golden.validation.terms import Array, Terms
 from tpulite.graph.layers import LayerGraph
 from tpulite.layout import pack_activations, unpack_activations
@@ -72,7 +72,7 @@ def validate(layers: LayerGraph, program: Program, *, seed: int = 0) -> list[str
     found = []
     for number in range(program.batch):
         images = {name: values[number] for name, values in given.items()}
-        expected = expected_terms(layers, images, terms)
+        expected = interpret(layers, images, terms)
         for spec in program.outputs:
             wanted = expected[spec.name]
             wanted = terms.words(wanted) if spec.dtype == "int32" else wanted
@@ -99,7 +99,7 @@ def compare_layers(before: LayerGraph, after: LayerGraph, *, seed: int = 0) -> l
     """
     terms = Terms(seed)
     inputs = {name: terms.unknown(*before.activations[name].shape) for name in before.inputs}
-    old, new = (expected_terms(layers, inputs, terms) for layers in (before, after))
+    old, new = (interpret(layers, inputs, terms) for layers in (before, after))
     wrong = {name: np.argwhere(old[name] != new[name]) for name in before.outputs}
     return [
         f"Layers of {name!r} as rewritten: {len(places)} terms, first {places[0].tolist()}"
