@@ -53,6 +53,20 @@ def test_a_quantized_file_has_the_bits_of_onnx_runtime(tpulite, files):
     assert (code, "every bit is the same" in out) == (0, True)
 
 
+def test_weights_may_have_4_bits(tpulite, files):
+    words = ("--calibrate", "x.npy", "--weights", "int4", "--min-cosine", "0.9999")
+    code, out, _ = tpulite("quantize", "net.onnx", *words, "--json", "q.json")
+    record = json.loads((files / "q.json").read_text())
+    assert record["int8"] and code in (0, 1)
+    code, out, _ = tpulite("quantize", "net.onnx", *words[:4], "--min-cosine", "0.9")
+    assert (code, "keep int8 weights" in out) == (0, False)
+    model = onnx.load(files / "net.int8.onnx")
+    kinds = [tensor.data_type for tensor in model.graph.initializer]
+    assert kinds.count(onnx.TensorProto.INT4) == 3
+    code, out, _ = tpulite("compare", "net.int8.onnx", "--oracle", "ort")
+    assert (code, "every bit is the same" in out) == (0, True)
+
+
 def test_an_output_that_lost_too_much_is_an_error_and_the_file_stays(tpulite, files):
     words = ("--calibrate", "x.npy", "--min-cosine", "1", "--json", "q.json")
     code, _, err = tpulite("quantize", "net.onnx", *words)

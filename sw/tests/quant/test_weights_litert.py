@@ -7,6 +7,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.int4_tflite import int4_layers, int4_tflite
 from tpulite.runtime.host.libraries import open_library
 from tpulite.runtime.model import Model
 from tpulite_testing.files.tflite_builder import Builder, schema
@@ -85,3 +86,23 @@ def test_weights_of_4_bits_are_those_of_8(op, exact):
     y = getattr(b, op)(x, weight, bias, weight_scale=scales(rng, channels), scale=0.5)
     pack(b, weight)
     check(b.build(y), exact)
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_int8_files_become_int4(per_channel):
+    rng = np.random.default_rng(3)
+    b = Builder()
+    x = b.input((1, 6, 6, 8), scale=0.02, zero_point=-3)
+    kernel, matrix = (rng.integers(-127, 128, s).astype(np.int8) for s in ((9, 3, 3, 8), (7, 324)))
+    fields = {"scale": 0.1, "zero_point": 4, "activation": "RELU"}
+    y = b.conv(x, kernel, rng.integers(-999, 999, 9), weight_scale=scales(rng, 9), **fields)
+    y = b.dense(y, matrix, rng.integers(-999, 999, 7), weight_scale=0.005, scale=0.5)
+    data = b.build(y)
+    inputs = rng.integers(-128, 128, (40, 1, 6, 6, 8)).astype(np.int8)
+    narrow = int4_tflite(data, [{"t0": each} for each in inputs], per_channel=per_channel)
+    check(narrow, Exactness.LITERT_REF)
+    assert int4_layers(data) == ["t3", "t6"] and not int4_layers(narrow)
+    assert int4_layers(int4_tflite(data, layers=["t3"])) == ["t6"]
+    sessions = [open_library(file, "tflite", Exactness.LITERT_REF) for file in (data, narrow)]
+    before, after = (np.ravel([run([each])[0] for each in inputs]) for run in sessions)
+    assert np.corrcoef(before, after)[0, 1] > 0.98

@@ -48,7 +48,7 @@ _BLAMED = 3
 """Tensors that a message names."""
 
 
-@command(first=("--calibrate", "--output", "--pixels", "--shape", "--per-tensor", "--json"))
+@command(first=("--calibrate", "--output", "--pixels", "--shape", "--weights", "--json"))
 @click.argument("network", type=NETWORK)
 @option(
     "--calibrate",
@@ -79,6 +79,15 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     is_flag=True,
     help="Use one weight scale per tensor, not per channel.",
+)
+@option(
+    "--weights",
+    group=Topic.NUMERICS,
+    type=Choice(("int8", "int4")),
+    default="int8",
+    show_default=True,
+    help="Weights of products; of int4, those that lose most keep int8 until every output has the "
+    "least cosine.",
 )
 @option(
     "--symmetric",
@@ -128,6 +137,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     dims: tuple[tuple[str, tuple[int, ...]], ...],
     pixels: tuple[float, float] | None,
     per_tensor: bool,
+    weights: str,
     symmetric: bool,
     percentile: float,
     ranges: Method,
@@ -149,9 +159,12 @@ def quantize(  # noqa: PLR0913 - options of the command
     output = output or Path(f"{network_name(network)}.int8.{'tflite' if tflite else 'onnx'}")
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
-    if tflite and (per_tensor or symmetric or percentile < 100 or ranges != "mse" or numerics):
+    int4 = weights == "int4"
+    others = per_tensor or symmetric or percentile < 100 or ranges != "mse" or numerics
+    if tflite and (int4 or others):
         raise click.UsageError(
-            "--per-tensor, --symmetric, --percentile, --ranges and --exact are for ONNX files."
+            "--per-tensor, --weights, --symmetric, --percentile, --ranges and --exact are for ONNX "
+            "files."
         )
     if ranges == "percentile" and percentile == 100:
         raise click.UsageError("--ranges percentile needs --percentile P with P below 100.")
@@ -165,6 +178,7 @@ def quantize(  # noqa: PLR0913 - options of the command
         "percentile": percentile,
         "min_cosine": min_cosine,
         "numerics": numerics,
+        "int4": int4,
     }
     _require(tflite)
     with errors_named(network, calibration):
@@ -212,15 +226,17 @@ def _check(output: Path, quality: Quality, least: float) -> None:
 
 
 def _left(quality: Quality) -> list[str]:
-    """Say what stayed in floats."""
-    if not quality.floats:
-        return []
-    names = ", ".join(quality.floats[:_BLAMED])
-    more = len(quality.floats) - _BLAMED
-    rest = f" and {more} more (--json has all)" if more > 0 else ""
-    return [
-        f"{len(quality.floats)} activations stay in floats for the outputs' sake: {names}{rest}"
-    ]
+    """Say what stayed in floats, and which weights kept 8 bits."""
+    lines = []
+    for left, what in (
+        (quality.floats, "activations stay in floats"),
+        (quality.int8, "products keep int8 weights"),
+    ):
+        names, more = ", ".join(left[:_BLAMED]), len(left) - _BLAMED
+        rest = f" and {more} more (--json has all)" if more > 0 else ""
+        if left:
+            lines.append(f"{len(left)} {what} for the outputs' sake: {names}{rest}")
+    return lines
 
 
 def _outputs(quality: Quality) -> Table:

@@ -198,6 +198,7 @@ def load_language_model(
     path: Path,
     *,
     positions: int | None = None,
+    int4: bool = False,
     config: Config | None = None,
     cache: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -210,6 +211,8 @@ def load_language_model(
         A .gguf file, or a .safetensors file or a folder with its config.json.
     positions : int, optional
         Tokens that the cache is to hold; by default 256, or all that the model was trained for.
+    int4 : bool
+        Whether weights of products are rounded to 4 bits; else to 8.
     config : Config, optional
         The machine; 16 x 16 multipliers by default.
     cache : bool
@@ -235,7 +238,7 @@ def load_language_model(
         raise ValueError(f"{model.name} has 1 to {most:,} positions, not {positions}")
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder:
         file = Path(folder, "token.onnx")
-        file.write_bytes(step_file(model, positions))
+        file.write_bytes(step_file(model, positions, int4=int4))
         states = state_names(model.sizes.layers)
         network = Model.load(file, config=config, states=states).compile(
             cache=cache, progress=progress

@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from tpulite.language.llama import Llama
 from tpulite.language.onnx_graph import OnnxGraph
+from tpulite.quant.int4 import int4_rows
 
 __all__ = ["int8_rows", "state_names", "step_file"]
 
@@ -40,7 +41,7 @@ def state_names(layers: int) -> dict[str, str]:
     return {f"{x}_next.{i}": f"{x}.{i}" for i in range(layers) for x in ("keys", "values")}
 
 
-def step_file(model: Llama, positions: int) -> bytes:
+def step_file(model: Llama, positions: int, *, int4: bool = False) -> bytes:
     """Return an ONNX file for one token.
 
     Inputs are ``token`` and ``position``, int64 [1], and for layer i ``keys.i``
@@ -53,8 +54,10 @@ def step_file(model: Llama, positions: int) -> bytes:
         The model.
     positions : int
         Tokens that the cache holds.
+    int4 : bool
+        Whether weights of products are rounded to 4 bits; they are int8 in the file.
     """
-    step, graph = _Step(model, positions), OnnxGraph(model.name)
+    step, graph = _Step(model, positions, int4=int4), OnnxGraph(model.name)
     step.declare(graph)
     x = step.embedded(graph)
     for i in range(model.sizes.layers):
@@ -70,8 +73,9 @@ def step_file(model: Llama, positions: int) -> bytes:
 class _Step:
     """Blocks of a llama for one token, [1, width] from one to the next."""
 
-    def __init__(self, model: Llama, positions: int) -> None:
+    def __init__(self, model: Llama, positions: int, *, int4: bool) -> None:
         self._weights, self._sizes, self._positions = model.weights, model.sizes, positions
+        self._rows = int4_rows if int4 else int8_rows
 
     def declare(self, graph: OnnxGraph) -> None:
         """Add the inputs, and what follows from the position for all layers."""
@@ -111,7 +115,7 @@ class _Step:
 
     def product(self, graph: OnnxGraph, x: str, name: str, parts: tuple[str, ...]) -> str:
         """Add a product with matrices side by side."""
-        pairs = [int8_rows(self._weights[part]) for part in parts]
+        pairs = [self._rows(self._weights[part]) for part in parts]
         rows, scales = (np.concatenate(each) for each in zip(*pairs, strict=True))
         weight = graph.constant(f"{name}.weight", np.ascontiguousarray(rows.T))
         tiny, largest = graph.constant("tiny", _TINY), graph.constant("largest", _LARGEST)

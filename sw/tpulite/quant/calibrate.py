@@ -21,6 +21,7 @@ from tpulite.quant.floats.norms import find_norms
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.quantizer import Settings, quantize_prepared
 from tpulite.quant.floats.ranges import Method
+from tpulite.quant.int4_onnx import OPSET_INT4
 from tpulite.quant.prepare import prepare, standard_opset
 
 __all__ = [
@@ -55,6 +56,7 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
     percentile: float = 100.0,
     min_cosine: float = 0.0,
     numerics: str = "ort",
+    int4: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> bytes:
     """Quantize a network to int8 with ONNX Runtime's quantizer.
@@ -89,13 +91,16 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
         ``ort``: what ONNX Runtime computes in floats between the quantized operators stays such.
         ``litert-ref``: it is defined by LiteRT's integer operators, as whose steps normalizations
         are written; the file's metadata say so. See :func:`default_numerics`.
+    int4 : bool
+        Whether weights of products have 4 bits. Those that lose most keep 8 until each output has
+        the least cosine; the metadata of the file name them.
     progress : callable, optional
         Called with the number of samples that were read and the number of all.
 
     Returns
     -------
     bytes
-        ONNX file with int8 weights, and uint8 activations or int8 ones for ``litert-ref``.
+        ONNX file with int8 or int4 weights, and uint8 activations or int8 ones for ``litert-ref``.
 
     Raises
     ------
@@ -110,12 +115,13 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
     model = _parse(data)
     feeds = check_samples(data, calibration)
     settings = Settings(
-        per_channel, reduce_range, symmetric, ranges, percentile, min_cosine, numerics
+        per_channel, reduce_range, symmetric, ranges, percentile, min_cosine, numerics, int4
     )
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
         original, prepared = Path(folder, "float.onnx"), Path(folder, "prepared.onnx")
         try:
-            original.write_bytes(_fixed(model).SerializeToString())
+            least = OPSET_INT4 if int4 else _SCALES_OF_CHANNELS
+            original.write_bytes(_fixed(model, least).SerializeToString())
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)
             prepare(prepared)
@@ -197,8 +203,8 @@ def _inputs(model: onnx.ModelProto) -> dict[str, tuple[np.dtype, tuple[int | Non
     return inputs
 
 
-def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with a batch of 1 where it was variable, in a version that has scales."""
+def _fixed(model: onnx.ModelProto, least: int = _SCALES_OF_CHANNELS) -> onnx.ModelProto:
+    """Return the model with a batch of 1 where it was variable, in a version of its operators."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     for value in fixed.graph.input:
@@ -208,8 +214,8 @@ def _fixed(model: onnx.ModelProto) -> onnx.ModelProto:
     del fixed.graph.value_info[:]
     for value in fixed.graph.output:
         value.type.tensor_type.ClearField("shape")
-    if 0 < standard_opset(fixed) < _SCALES_OF_CHANNELS:
-        fixed = onnx.version_converter.convert_version(fixed, _SCALES_OF_CHANNELS)
+    if 0 < standard_opset(fixed) < least:
+        fixed = onnx.version_converter.convert_version(fixed, least)
     # Not newer than its operators are: ONNX Runtime may know them, but not the file's version.
     oldest = helper.find_min_ir_version_for(list(fixed.opset_import), ignore_unknown=True)
     fixed.ir_version = max(oldest, _CONSTANTS_ALONE)

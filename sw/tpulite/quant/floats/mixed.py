@@ -13,7 +13,7 @@ from tpulite.quant.floats.padding import live_rows, padding_input
 from tpulite.quant.floats.switches import Switches, remove_roundings
 from tpulite.quant.quality import OutputSums
 
-__all__ = ["Judge", "floats_of", "leave_floats"]
+__all__ = ["Judge", "floats_of", "leave_floats", "spread"]
 
 _JUDGED, _SEARCHED, _WEIGHED = 32, 8, 2
 """Samples on which a file is judged, on which roundings are tried, and on which each alone is."""
@@ -38,7 +38,7 @@ class Judge:
     """
 
     def __init__(self, model: onnx.ModelProto, feeds: Sequence[Feed]) -> None:
-        self.feeds = _spread(feeds, _JUDGED)
+        self.feeds = spread(feeds, _JUDGED)
         self._mask = padding_input(model.graph)
         run = _opened(model.SerializeToString())
         self._wanted = [run(feed) for feed in self.feeds]
@@ -46,7 +46,7 @@ class Judge:
     def fewer(self, most: int) -> "Judge":
         """Return a judge with at most so many of the samples."""
         other = copy(self)
-        other.feeds, other._wanted = _spread(self.feeds, most), _spread(self._wanted, most)
+        other.feeds, other._wanted = spread(self.feeds, most), spread(self._wanted, most)
         return other
 
     def judge(self, found: Iterable[Outputs]) -> tuple[float, float]:
@@ -82,7 +82,7 @@ def leave_floats(data: bytes, judge: Judge, least: float) -> bytes:
         The file; its metadata name what stayed in floats.
     """
     switches = Switches(data)
-    costs = switches.costs(_spread(judge.feeds, _WEIGHED))
+    costs = switches.costs(spread(judge.feeds, _WEIGHED))
     order = sorted(costs, key=lambda group: -costs[group])
     judge = judge.fewer(_SEARCHED)
     few, many = 0, len(order)
@@ -118,7 +118,7 @@ def _marked(data: bytes, groups: Sequence[str]) -> bytes:
     return model.SerializeToString()
 
 
-def _spread(feeds: Sequence[_Sample], most: int) -> list[_Sample]:
+def spread(feeds: Sequence[_Sample], most: int) -> list[_Sample]:
     """Return at most so many samples, evenly spread."""
     places = np.linspace(0, len(feeds) - 1, min(most, len(feeds)))
     return [feeds[int(place)] for place in places]

@@ -25,6 +25,7 @@ from tpulite.quant.floats.mixed import Judge, leave_floats
 from tpulite.quant.floats.observe import Feed, observe
 from tpulite.quant.floats.ranges import Method, Range, choose_range
 from tpulite.quant.floats.streams import Streams, scale_streams
+from tpulite.quant.int4_onnx import int4_onnx
 from tpulite.quant.one_scale import share_scales
 
 __all__ = ["Settings", "quantize_prepared"]
@@ -58,6 +59,7 @@ class Settings:
     percentile: float
     min_cosine: float
     numerics: str
+    int4: bool
 
     @property
     def integers(self) -> bool:
@@ -128,10 +130,10 @@ def quantize_prepared(
             method, found, cosine = "minmax", other, whole[0]
     reserve = 1 if settings.integers else _RESERVE  # what stays in floats leaves the machine
     least = 1 - (1 - settings.min_cosine) / reserve
-    if not settings.min_cosine or cosine >= least:
-        return found
-    mixed = leave_floats(written(method, keep=True), judge, least)
-    return mixed if judge.of_file(mixed)[0] > cosine else found
+    if settings.min_cosine and cosine < least:
+        mixed = leave_floats(written(method, keep=True), judge, least)
+        found = mixed if judge.of_file(mixed)[0] > cosine else found
+    return int4_onnx(found, judge, settings.min_cosine) if settings.int4 else found
 
 
 def _name_all(graph: onnx.GraphProto) -> None:

@@ -1,0 +1,85 @@
+"""Weights of 4 bits: integers of channels, and scales that lose least of their products."""
+
+import numpy as np
+
+__all__ = ["MOST_INT4", "int4_rows", "pack_int4"]
+
+MOST_INT4 = 7
+"""Largest weight; the smallest one is -8."""
+
+_SHARES = np.linspace(1, 0.4, 61)
+"""Parts of the range of a channel that are tried; weights beyond are clamped."""
+
+_DAMPING = 0.01
+"""Added to mean squares of inputs, in parts of their mean: some inputs are always zero."""
+
+
+def int4_rows(
+    weight: np.ndarray, moments: np.ndarray | None = None, *, per_row: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a matrix as integers of 4 bits, and the scale of each.
+
+    Scales are those of the smallest squared error of the products; without moments, of the weights.
+    With moments each weight also makes up for the errors of those before it (GPTQ, Frantar et al.,
+    arXiv:2210.17323).
+
+    Parameters
+    ----------
+    weight : ndarray of float, [rows, columns]
+        The matrix; a row is an output channel.
+    moments : ndarray of float, [columns, columns], optional
+        Sums of products of any two inputs, over samples.
+    per_row : bool
+        Whether each row has its own scale.
+
+    Returns
+    -------
+    rows : ndarray of int8, [rows, columns]
+        From -8 to 7.
+    scale : ndarray of float32, [rows]
+        What 1 means in each row.
+
+    Examples
+    --------
+    >>> rows, scale = int4_rows(np.array([[0.5, -3.5, 1.0]]))
+    >>> rows.tolist(), scale.tolist()
+    ([[1, -7, 2]], [0.5])
+    """
+    weight = weight.astype(np.float64)
+    most = np.abs(weight).max(axis=1, initial=0)
+    most = np.where(most > 0, most, MOST_INT4) if per_row else np.full(len(most), most.max())
+    if moments is not None:
+        damped = _DAMPING * max(float(np.trace(moments)) / len(moments), 1e-12)
+        moments = moments + damped * np.eye(len(moments))
+    least, scale = np.full(len(weight), np.inf), np.ones(len(weight), np.float32)
+    for share in _SHARES:
+        tried = (most * share / MOST_INT4).astype(np.float32)
+        error = _rounded(weight, tried) * tried[:, None] - weight
+        lost = ((error if moments is None else error @ moments) * error).sum(axis=1)
+        lost = lost if per_row else np.full(len(lost), lost.sum())
+        scale = np.where(lost < least, tried, scale)
+        least = np.minimum(lost, least)
+    rows = _rounded(weight, scale) if moments is None else _made_up(weight, scale, moments)
+    return rows.astype(np.int8), scale
+
+
+def pack_int4(values: np.ndarray) -> np.ndarray:
+    """Return integers of 4 bits as bytes, uint8: the first of two is the lower half."""
+    flat = values.reshape(-1).astype(np.uint8)
+    flat = np.append(flat, np.zeros(flat.size % 2, np.uint8))
+    return (flat[0::2] & 15) | (flat[1::2] << 4)
+
+
+def _rounded(weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(weight / scale[:, None]), -MOST_INT4 - 1, MOST_INT4)
+
+
+def _made_up(weight: np.ndarray, scale: np.ndarray, moments: np.ndarray) -> np.ndarray:
+    """Round column by column; those that follow make up for the error."""
+    left, rows = weight.copy(), np.empty_like(weight)
+    upper = np.linalg.cholesky(np.linalg.inv(moments)).T
+    for i in range(weight.shape[1]):
+        rows[:, i] = _rounded(left[:, i : i + 1], scale)[:, 0]
+        error = (left[:, i] - rows[:, i] * scale) / upper[i, i]
+        left[:, i + 1 :] -= error[:, None] * upper[i, i + 1 :]
+    return rows
