@@ -1,6 +1,7 @@
 """Integer layers of the systolic array: convolutions."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,11 @@ class Conv(Layer):
         """Weights less their zero point as often as they count, int64."""
         weight = self.weight.astype(np.int64) - self.weight_zero_point
         return weight if self.digits is None else weight << 8 * self.digits[:, np.newaxis]
+
+    @cached_property
+    def narrow(self) -> bool:
+        """Whether its weights are int4: from -8 to 7, with zero point 0."""
+        return not self.weight_zero_point and bool(np.all((self.weight >= -8) & (self.weight <= 7)))
 
     @property
     def column_grain(self) -> int:

@@ -1,6 +1,7 @@
 """Rows of the unified buffer that images and constants take, from shapes alone."""
 
 from tpulite.arch.config import BEAT_BYTES, Config
+from tpulite.arch.effects import tile_rows
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.compiler.geometry.used_blocks import used_blocks
@@ -21,6 +22,7 @@ __all__ = [
     "activation_rows",
     "constant_rows",
     "input_rows",
+    "int4_tiles",
     "k_tiles",
     "rows_at_once",
     "vectors_of_row",
@@ -61,6 +63,12 @@ def weight_tiles(layer: Conv, config: Config, *, packed_rows: bool = False) -> i
     return taps * int(used_blocks(layer, config.array_size).sum())
 
 
+def int4_tiles(layer: Conv, config: Config, *, packed_rows: bool = False) -> bool:
+    """Return whether weight tiles are int4: not those of dense mode, nor of parts of a beat."""
+    whole = config.array_size * config.row_bytes % (2 * BEAT_BYTES) == 0
+    return config.int4 and whole and not packed_rows and layer.narrow
+
+
 def constant_rows(layer: Layer, config: Config, *, packed_rows: bool = False) -> int:
     """Return the rows of weights, records and parameters of a layer."""
     size = config.array_size
@@ -71,7 +79,8 @@ def constant_rows(layer: Layer, config: Config, *, packed_rows: bool = False) ->
                 short = layer.requantization.channels == 1
                 records = config.short_record_rows if short else config.record_rows
             blocks = -(-layer.weight.shape[-1] // size)
-            return weight_tiles(layer, config, packed_rows=packed_rows) * size + blocks * records
+            rows = tile_rows(int4_tiles(layer, config, packed_rows=packed_rows), config)
+            return weight_tiles(layer, config, packed_rows=packed_rows) * rows + blocks * records
         case Depthwise():
             short = layer.requantization.channels == 1
             records = config.short_record_rows if short else config.record_rows

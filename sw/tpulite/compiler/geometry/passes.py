@@ -136,9 +136,12 @@ def far_columns(axis: Axis1D, outputs: int) -> AxisLimits | None:
     return AxisLimits(axis_limits(axis, outputs, pitched=False).taps, 1, (first, stop))
 
 
-def pass_tiles(config: Config) -> int:
-    """Return the most weight tiles of a pass: those of two passes are a quarter of the buffer."""
-    return max(1, config.ub_rows // 8 // config.array_size)
+def pass_tiles(rows: int, config: Config) -> int:
+    """Return the most weight tiles of a pass: those of two passes are a quarter of the buffer.
+
+    Each takes so many rows.
+    """
+    return max(1, config.ub_rows // 8 // rows)
 
 
 def cut_kernel(

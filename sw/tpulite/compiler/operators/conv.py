@@ -18,6 +18,7 @@ from tpulite.compiler.geometry.axis import (
     axes_of,
 )
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div
+from tpulite.compiler.geometry.extents import int4_tiles
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.operators.conv_commands import conv_steps
 from tpulite.compiler.operators.conv_table import ConvWork
@@ -129,8 +130,10 @@ class Convolution(Operator):
             runs=((range(blocks),),) * n_blocks,
             form=form,
             record_rows=len(records[0]) if records else 0,
+            int4=int4_tiles(layer, config, packed_rows=self._dense is not None),
         )
-        tiles = tile_weights(weight, config.array_size, layer.weight_zero_point)
+        size, zero_point = config.array_size, layer.weight_zero_point
+        tiles = tile_weights(weight, size, zero_point, int4=self.facts.int4)
         self.constants = _constants(tiles, records, self.facts.block_passes[0])
         self.zero_points = layer.input_zero_point, layer.weight_zero_point
         geometry = (weight.shape, self._y, self._x, layer.dilation, self._dense)

@@ -288,6 +288,7 @@ class _Commands:
             dilation_y=y.dilation,
             dilation_x=x.dilation,
             byte_step=mine["byte_step"] % BYTE_STEPS,
+            int4=mine["int4"],
             record_form=mine["form"],
             pad=0,
             weight_zero_point=0,

@@ -13,7 +13,9 @@ from tpulite.graph.layers import Affine, Conv, Depthwise
 __all__ = ["filter_tiles", "layer_records", "packed_row_weights", "tile_weights", "weight_sums"]
 
 
-def tile_weights(weight: np.ndarray, size: int, zero_point: int) -> np.ndarray:
+def tile_weights(
+    weight: np.ndarray, size: int, zero_point: int, *, int4: bool = False
+) -> np.ndarray:
     """Return the weight tiles of a convolution.
 
     Parameters
@@ -24,11 +26,14 @@ def tile_weights(weight: np.ndarray, size: int, zero_point: int) -> np.ndarray:
         Size of the array.
     zero_point : int
         What unused weights hold, so that they count as zero.
+    int4 : bool
+        Whether a row has the weights of two input channels: of an even one in the lower halves of
+        its bytes, of the next one in the upper halves.
 
     Returns
     -------
-    ndarray of int8, [n-blocks, channel blocks, kh, kw, size, size]
-        Tiles; the last axis is the output channel.
+    ndarray of int8, [n-blocks, channel blocks, kh, kw, rows, size]
+        Tiles of ``size`` rows, or half as many of int4; the last axis is the output channel.
 
     Examples
     --------
@@ -39,7 +44,8 @@ def tile_weights(weight: np.ndarray, size: int, zero_point: int) -> np.ndarray:
     pad = ((0, 0), (0, 0), (0, -channels % size), (0, -outputs % size))
     padded = np.pad(weight, pad, constant_values=zero_point)
     tiles = padded.reshape(kh, kw, -1, size, padded.shape[3] // size, size)
-    return tiles.transpose(4, 2, 0, 1, 3, 5)
+    tiles = tiles.transpose(4, 2, 0, 1, 3, 5)
+    return tiles[..., ::2, :] & 15 | tiles[..., 1::2, :] << 4 if int4 else tiles
 
 
 def packed_row_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarray:

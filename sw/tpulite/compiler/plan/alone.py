@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import tile_rows
 from tpulite.arch.timing import COMMAND_BEATS, LOAD_LATENCY, row_cycles
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.plan.conv_cost import result_latency, weights_latency
@@ -35,8 +36,9 @@ def alone_cycles(
     Loads come one after the other as early as they can, however little room there is; each command
     waits for its operands; each result is stored when it is complete.
     """
-    size, taps = config.array_size, extents.taps
-    per_row, lead, way = row_cycles(config), weights_latency(config), result_latency(config)
+    size, taps = tile_rows(extents.int4, config), extents.taps
+    per_row, way = row_cycles(config), result_latency(config)
+    lead = weights_latency(config, int4=extents.int4)
     load, array, store = float(LOAD_LATENCY), 0.0, 0.0
     for p, rows in enumerate(plan.parts):
         vectors = len(rows) * extents.width

@@ -7,6 +7,7 @@ from itertools import chain, pairwise
 from random import Random
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import tile_rows
 from tpulite.arch.timing import row_cycles
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.alone import Surroundings, alone_cycles
@@ -126,7 +127,7 @@ class LayerChoices:
 
     def bound(self, choice: Choice) -> int:
         """Return cycles that the array needs at least."""
-        extents, size = self.extents, self._config.array_size
+        extents, size = self.extents, tile_rows(self.extents.int4, self._config)
         parts = split(extents.rows, choice.parts, extents.grain)
         vectors = sum(max(len(part) * extents.width, size) for part in parts)
         return extents.blocks * extents.taps * extents.n_blocks * vectors
@@ -240,7 +241,7 @@ class LayerChoices:
             needed += rows * extents.width * around.vector_rows
         if around.weights_in_dram:
             blocks = extents.n_blocks if plan.keep_weights else group if plan.whole_k else 1
-            needed += held * extents.taps * config.array_size * blocks
+            needed += held * extents.taps * tile_rows(extents.int4, config) * blocks
         return needed <= around.free_rows
 
     def _starts(self) -> Iterator[Choice]:
@@ -286,7 +287,7 @@ class LayerChoices:
     def _closed_form(self, choice: Choice) -> tuple[float, ...]:
         extents, around, config = self.extents, self._around, self._config
         plan = self.plan(choice)
-        size = config.array_size
+        size = tile_rows(extents.int4, config)
         tiles = extents.blocks * extents.taps * extents.n_blocks
         compute = self.bound(choice)
         per_row = row_cycles(config)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import tile_rows
 
 __all__ = ["ConvExtents", "ConvPlan"]
 
@@ -24,6 +25,7 @@ class ConvExtents:
     blocks: int
     n_blocks: int
     grain: int  #: Output rows begin at beats at multiples of it.
+    int4: bool = False  #: Whether weight tiles are int4.
 
     def read(self, rows: int) -> int:
         """Return the vectors of an input block that output rows read."""
@@ -66,7 +68,8 @@ class ConvPlan:
 
     def loaded_rows(self, extents: ConvExtents, config: Config, *, inputs: bool) -> int:
         """Return the rows that are loaded: weights, and ``inputs`` if they come from DRAM."""
-        weights = extents.blocks * extents.taps * extents.n_blocks * config.array_size
+        rows = tile_rows(extents.int4, config)
+        weights = extents.blocks * extents.taps * extents.n_blocks * rows
         groups = -(-extents.n_blocks // self.group)
         rows = weights * (1 if self.keep_weights else len(self.parts))
         if inputs:

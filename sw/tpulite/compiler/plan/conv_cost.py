@@ -1,6 +1,7 @@
 """What products cost, as closed forms on ints or arrays: the arithmetic of all plans of CONVs."""
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import tile_rows
 from tpulite.arch.timing import LOAD_TOKEN, REQUANTIZER, sum_latency, tile_cycles
 from tpulite.compiler.geometry.closed_forms import Number, most
 
@@ -15,7 +16,9 @@ _KEPT = 3
 twice, as some are loaded while others are computed."""
 
 
-def product_cycles(tiles: Number, slots: Number, regions: Number, config: Config) -> Number:
+def product_cycles(
+    tiles: Number, slots: Number, regions: Number, config: Config, *, int4: bool = False
+) -> Number:
     """Return the cycles in which the array multiplies.
 
     Parameters
@@ -28,18 +31,20 @@ def product_cycles(tiles: Number, slots: Number, regions: Number, config: Config
         Parts of the output, each of which takes a tile as long as the next one's weights at least.
     config : Config
         The machine.
+    int4 : bool
+        Whether tiles are int4, which take half of the time.
 
     Examples
     --------
     >>> product_cycles(9, slots=100, regions=2, config=Config())
     900
     """
-    return tiles * most(slots, regions * tile_cycles(1, config))
+    return tiles * most(slots, regions * tile_cycles(1, config, int4))
 
 
-def weights_latency(config: Config) -> int:
+def weights_latency(config: Config, *, int4: bool = False) -> int:
     """Return the cycles from the last row of a CONV's weights to its first slot."""
-    return LOAD_TOKEN + config.array_size + 1
+    return LOAD_TOKEN + tile_rows(int4, config) + 1
 
 
 def result_latency(config: Config) -> int:

@@ -1,9 +1,11 @@
 """What plans of convolutions are made from: of one shape, of ranges of shapes, in groups."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import tile_rows
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D, most_outputs
 from tpulite.compiler.geometry.closed_forms import Number
@@ -45,6 +47,7 @@ class ConvFacts:
     record_rows: int = 0
     transposed: bool = False  #: Whether packed rows are columns, so that y runs along the width.
     column_grain: int = 1  #: Commands begin at multiples of so many columns: 2 if these are pairs.
+    int4: bool = False  #: Whether weight tiles are int4.
 
     @property
     def vector_rows(self) -> int:
@@ -62,9 +65,14 @@ class ConvFacts:
         return self.y.kernel * self.x.kernel * sum(len(run) for runs in self.runs for run in runs)
 
     @property
+    def tile_rows(self) -> int:
+        """Rows of the buffer that a weight tile takes."""
+        return tile_rows(self.int4, self.config)
+
+    @property
     def weight_rows(self) -> int:
         """Rows of the buffer that all weights take."""
-        return self.tiles * self.config.array_size
+        return self.tiles * self.tile_rows
 
     def passes(
         self, rows: AxisLimits, columns: AxisLimits, *, early: bool = False, late: bool = False
@@ -75,7 +83,7 @@ class ConvFacts:
         and of the first n-block the last channel block may be apart, as it is computed last
         (``late``).
         """
-        kernel, most = (self.y.kernel, self.x.kernel), pass_tiles(self.config)
+        kernel, most = (self.y.kernel, self.x.kernel), pass_tiles(self.tile_rows, self.config)
 
         @cache  # most n-blocks have the same runs
         def cut(runs: tuple[range, ...], early: bool, late: bool) -> tuple[Pass, ...]:
@@ -105,7 +113,7 @@ class ConvFacts:
     @cached_property
     def small(self) -> Units:
         """Units of one channel block each."""
-        return Units.of(self.block_passes, self.record_rows, self.config)
+        return self._units(self.block_passes)
 
     @cached_property
     def large(self) -> Units:
@@ -115,9 +123,10 @@ class ConvFacts:
         """
         if len(self.block_passes[0]) > self.blocks:
             return self.small
-        return Units.of(
-            self.passes(AxisLimits(), AxisLimits(), early=True), self.record_rows, self.config
-        )
+        return self._units(self.passes(AxisLimits(), AxisLimits(), early=True))
+
+    def _units(self, passes: Sequence[Sequence[Pass]]) -> Units:
+        return Units.of(passes, self.record_rows, self.tile_rows, self.config)
 
     @property
     def chunks(self) -> bool:
@@ -128,7 +137,8 @@ class ConvFacts:
     def most_chunk(self) -> int:
         """Most channel blocks of a unit."""
         tiles = self.y.kernel * self.x.kernel
-        return max(min(pass_tiles(self.config) // tiles, self.blocks, MOST_BLOCKS), 1)
+        blocks = pass_tiles(self.tile_rows, self.config) // tiles
+        return max(min(blocks, self.blocks, MOST_BLOCKS), 1)
 
     @cached_property
     def _chunked(self) -> dict[int, Units]:
@@ -139,7 +149,7 @@ class ConvFacts:
         """Return units of at most so many channel blocks, nearly equal ones."""
         if blocks not in self._chunked:
             passes = self.passes(AxisLimits(blocks=blocks), AxisLimits())
-            self._chunked[blocks] = Units.of(passes, self.record_rows, self.config)
+            self._chunked[blocks] = self._units(passes)
         return self._chunked[blocks]
 
     @cached_property
@@ -152,6 +162,7 @@ class ConvFacts:
             "outputs": self.n_blocks,
             "vector_rows": self.vector_rows,
             "byte_step": self.byte_step,
+            "int4": int(self.int4),
             "form": self.form or 0,
             "drain": Drain.RAW if self.form is None else Drain.REQUANTIZE,
             "tallest": self.tallest,

@@ -180,7 +180,7 @@ def _chunks(
     """Return the kind of strategy whose tiles have as many channel blocks as there is room for."""
     outputs = least(limit, rows.batch * rows.out_height)
     inputs = least((outputs - 1) * rows.stride + rows.extent, rows.batch * rows.height)
-    weights = facts.y.kernel * facts.x.kernel * facts.config.array_size
+    weights = facts.y.kernel * facts.x.kernel * facts.tile_rows
     space = room.rows - _SLOTS.weights * facts.record_rows
     space -= room.stored * _SLOTS.outputs * outputs * columns[1] * facts.vector_rows
     fit = space // (_SLOTS.inputs * inputs * columns[0] + _SLOTS.weights * weights)
@@ -272,8 +272,8 @@ def _cost(
     if name == "chunks":
         count, beside = facts.n_blocks * ceil_div(facts.blocks, sizes["chunk"]), sizes["beside"]
     stays = name in STAYING
-    fixed = CONV_CYCLES + (sizes["slots"] is _LONE) * weights_latency(config)
-    compute = product_cycles(facts.tiles, slots, regions, config)
+    fixed = CONV_CYCLES + (sizes["slots"] is _LONE) * weights_latency(config, int4=facts.int4)
+    compute = product_cycles(facts.tiles, slots, regions, config, int4=facts.int4)
     compute += regions * count * fixed
 
     slab = room.sources[0] * sizes["in_rows"] * sizes["in_columns"]

@@ -20,7 +20,7 @@ from tpulite.arch.timing import (
 )
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.geometry.cut import cut_parts
-from tpulite.compiler.geometry.extents import weight_tiles
+from tpulite.compiler.geometry.extents import int4_tiles, weight_tiles
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
 from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.compiler.plan.matrices import matmul_cycles, transpose_cycles
@@ -122,7 +122,14 @@ def compute_cycles(
     match layer:
         case Conv():
             tiles = weight_tiles(layer, config, packed_rows=packed_rows)
-            return conv_cycles(tiles, images[-1].shape[2], extents, config, packed_rows=packed_rows)
+            return conv_cycles(
+                tiles,
+                images[-1].shape[2],
+                extents,
+                config,
+                packed_rows=packed_rows,
+                int4=int4_tiles(layer, config, packed_rows=packed_rows),
+            )
         case Depthwise():
             kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
             cycles = _filter_cycles(kernel, stride, dilation, extents, config)
@@ -190,6 +197,7 @@ def conv_cycles(
     config: Config,
     *,
     packed_rows: bool = False,
+    int4: bool = False,
 ) -> Engines:
     """Return the cycles of a convolution that computes ``channels`` with so many weight tiles."""
     size, (rows, columns) = config.array_size, extents
@@ -197,7 +205,7 @@ def conv_cycles(
     parts = len(cut_parts(range(rows), columns, config)) * -(-columns // config.acc_rows)
     slots = vectors + rows if packed_rows else vectors
     drain = vectors * (drain_interval(Drain.REQUANTIZE, config) - 1)
-    cycles = product_cycles(tiles, slots, parts, config)
+    cycles = product_cycles(tiles, slots, parts, config, int4=int4)
     cycles += blocks * (drain + parts * CONV_CYCLES)
     return Engines(cycles, 0, blocks * parts)
 

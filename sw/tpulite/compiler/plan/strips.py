@@ -160,7 +160,8 @@ class _Job:
     def array_cycles(self) -> int:
         """Cycles in which the array multiplies, at least."""
         vectors = self.extents.out_height * self.extents.out_width
-        return product_cycles(self.facts.tiles, vectors, 1, self.facts.config)
+        facts = self.facts
+        return product_cycles(facts.tiles, vectors, 1, facts.config, int4=facts.int4)
 
     def cycles(self, loads: int) -> int:
         """Return what a plan costs that loads rows of the buffer."""
@@ -209,7 +210,7 @@ def _strips(job: _Job, limits: tuple[AxisLimits, AxisLimits]) -> StripPlan:
     vectors = height * job.extents.out_width
     late = source.made is Made.BY_BLOCKS and vectors >= facts.config.array_size
     passes = facts.passes(*limits, early=True, late=late)
-    tiles = [[part.tiles * facts.config.array_size for part in parts] for parts in passes]
+    tiles = [[part.tiles * facts.tile_rows for part in parts] for parts in passes]
     per_block = space.keep is None and not job.keep and not target.resident
     strips = (range(height),)
     if not (source.resident and target.resident):

@@ -52,7 +52,9 @@ class Units:
         return int(self.number.max()) + 1
 
     @classmethod
-    def of(cls, passes: Sequence[Sequence[Pass]], record_rows: int, config: Config) -> "Units":
+    def of(
+        cls, passes: Sequence[Sequence[Pass]], record_rows: int, tile_rows: int, config: Config
+    ) -> "Units":
         """Return the units of all n-blocks: a pass each, and records behind the last one.
 
         Parameters
@@ -61,6 +63,8 @@ class Units:
             By n-block.
         record_rows : int
             Rows of the buffer that the records of an n-block take.
+        tile_rows : int
+            Rows that a weight tile takes.
         config : Config
             The machine.
         """
@@ -70,7 +74,7 @@ class Units:
                 tables[id(parts)] = _table(parts)
         columns = np.concatenate([tables[id(parts)] for parts in passes], 1)
         number, last, block, blocks, row, rows, column, widths, tiles = columns
-        sizes = tiles * config.array_size + last * record_rows
+        sizes = tiles * tile_rows + last * record_rows
         return cls(
             output=np.repeat(np.arange(len(passes)), [len(parts) for parts in passes]),
             number=number,
@@ -82,7 +86,7 @@ class Units:
             column=column,
             columns=widths,
             offset=(np.cumsum(sizes) - sizes) * config.row_bytes,
-            weight_rows=tiles * config.array_size,
+            weight_rows=tiles * tile_rows,
             buffer_rows=sizes,
         )
 

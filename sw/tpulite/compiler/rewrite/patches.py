@@ -7,9 +7,10 @@ from itertools import product
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.arch.effects import tile_rows
 from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.extents import activation_rows
+from tpulite.compiler.geometry.extents import activation_rows, int4_tiles
 from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
 from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
@@ -58,10 +59,10 @@ def alone_cycles(
     if packed:
         return min(_cost(layer, images, way, config)[0] for way in _ways(layer, images, config))
     kh, kw, depth, outputs = layer.weight.shape
-    size = config.array_size
+    size, int4 = config.array_size, int4_tiles(layer, config)
     tiles = kh * kw * -(-depth // size) * -(-outputs // size)
-    products = conv_cycles(tiles, outputs, images[1].shape[:2], config).mxu
-    return max(products, transfer_cycles(tiles * size, config))
+    products = conv_cycles(tiles, outputs, images[1].shape[:2], config, int4=int4).mxu
+    return max(products, transfer_cycles(tiles * tile_rows(int4, config), config))
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,10 @@ def _cost(
         rows, tiles = image.shape[0] * packed_rows.vectors, packed_tiles(taps, depth, config)
     tiles *= -(-outputs // size)
     extents = images[1].shape[:2]
-    products = conv_cycles(tiles, outputs, extents, config, packed_rows=packed_rows is not None).mxu
-    transfers = transfer_cycles(rows + tiles * size, config)
+    packed = packed_rows is not None
+    int4 = int4_tiles(layer, config, packed_rows=packed)
+    products = conv_cycles(tiles, outputs, extents, config, packed_rows=packed, int4=int4).mxu
+    transfers = transfer_cycles(rows + tiles * tile_rows(int4, config), config)
     return max(products, transfers) + min(products, transfers) // _EXPOSED, rows
 
 

@@ -33,6 +33,7 @@ def conv_text(operator: Convolution, network: Network) -> OperatorText:
         "columns": axis_fields(columns),
         "flat": int(operator.flat),
         "byte_step": facts.byte_step,
+        "int4": int(facts.int4),
         "form": int(numbers["form"]),
         "drain": int(numbers["drain"]),
         "requantized": int(facts.form is not None),

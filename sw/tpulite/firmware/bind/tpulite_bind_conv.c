@@ -125,6 +125,7 @@ static void say_product(conv *c, const tile *t, const region *r, const tpulite_u
     TPULITE_PUT(&word, CONV_DILATION_Y, facts->y.dilation);
     TPULITE_PUT(&word, CONV_DILATION_X, facts->x.dilation);
     TPULITE_PUT(&word, CONV_BYTE_STEP, facts->byte_step % 32); /* 32 are one vector */
+    TPULITE_PUT(&word, CONV_INT4, facts->int4);
     TPULITE_PUT(&word, CONV_RECORD_FORM, facts->form);
     TPULITE_PUT(&word, CONV_PAD, facts->input_zero);
     TPULITE_PUT(&word, CONV_WEIGHT_ZERO_POINT, facts->weight_zero);

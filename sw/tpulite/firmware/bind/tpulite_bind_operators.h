@@ -51,7 +51,7 @@ typedef struct {
     tpulite_axis y, x;
     tpulite_axis columns; /* along the width in pixels, or patches */
     int32_t flat;         /* whether no vector needs another one */
-    int32_t byte_step, form, drain, requantized;
+    int32_t byte_step, int4, form, drain, requantized;
     int32_t input_zero, weight_zero;
     int32_t blocks, outputs; /* channel blocks */
     int32_t accumulators, tallest, widest;

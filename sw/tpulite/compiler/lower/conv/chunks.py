@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.extents import int4_tiles
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, axis_limits
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
@@ -14,6 +15,7 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
 from tpulite.compiler.place.weights import layer_records, tile_weights
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
+from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.graph.layers import Conv
 
@@ -35,9 +37,9 @@ class ChunkedLowering(Lowering[Conv, ConvPlan]):
         _, records = pool.packed((layer.name, "records"), lambda: layer_records(layer, config))
         facts = conv_facts(layer, self._source.placed, self._target.placed, config)
         self._commands = ConvCommands(layer, context, self._source, facts)
-        weights = pool.packed((layer.name, "weights"), lambda: _weights(layer, config))
+        weights = pool.packed((layer.name, "weights"), lambda: _weights(layer, facts))
         self._weights = self._held(
-            "weights", weights, self._extents.taps * config.array_size, config.ub_banks // 2
+            "weights", weights, self._extents.taps * facts.tile_rows, config.ub_banks // 2
         )
         self._records = None
         if records:
@@ -195,9 +197,11 @@ def _extents(layer: Conv, source: Store, target: Store) -> ConvExtents:
         blocks=source.blocks,
         n_blocks=target.blocks,
         grain=max(target.grain, source.grain),
+        int4=int4_tiles(layer, source.config),
     )
 
 
-def _weights(layer: Conv, config: Config) -> bytes:
+def _weights(layer: Conv, facts: ConvFacts) -> bytes:
     """Return all weights by n-block and channel block, the whole kernel of each."""
-    return tile_weights(layer.weight, config.array_size, layer.weight_zero_point).tobytes()
+    size, zero_point = facts.config.array_size, layer.weight_zero_point
+    return tile_weights(layer.weight, size, zero_point, int4=facts.int4).tobytes()

@@ -113,6 +113,7 @@ class ConvCommands:
                 "pad": self._layer.input_zero_point,
                 "weight_zero_point": self._layer.weight_zero_point,
                 "int16": int(self._layer.int16),
+                "int4": int(self._facts.int4),
                 "digit": self._digit(part),
                 "acc_row": acc_row,
                 "accumulate": int(not first or bool(self._offsets)),

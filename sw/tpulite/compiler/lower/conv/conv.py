@@ -32,10 +32,8 @@ class ConvLowering(Lowering[Conv, StripPlan]):
         weight, packed, size = layer.weight, self._source.placed.packed, self._config.array_size
         if packed is not None:
             weight = packed_row_weights(layer, size, transposed=packed.transposed)
-        tiles, bank = (
-            tile_weights(weight, size, layer.weight_zero_point),
-            self._config.ub_banks // 2,
-        )
+        zero_point, bank = layer.weight_zero_point, self._config.ub_banks // 2
+        tiles = tile_weights(weight, size, zero_point, int4=plan.facts.int4)
         self._commands = ConvCommands(layer, context, self._source, plan.facts)
         self._y = self._commands.y
         self._weights = [
