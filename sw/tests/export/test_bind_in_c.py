@@ -19,6 +19,7 @@ from tpulite.export.ranges import export_range
 from tpulite.graph.layers import Depthwise
 from tpulite.runtime.device import Job
 from tpulite.runtime.golden_device import GoldenDevice
+from tpulite_testing.drawn.narrow import narrow
 from tpulite_testing.drawn.range_cases import (
     Case,
     config_name,
@@ -34,6 +35,7 @@ SHAPES = 15
 KINDS = {"affine": 1, "elementwise": 2, "lut": 1, "pool": 1, "conv": 1, "depthwise": 1}
 """How many layers of each kind are drawn for each machine."""
 
+INT4 = Config(int4=True)
 CONFIGS = (Config(), Config(ub_rows=1024), Config(array_size=4, ub_rows=2048))
 
 MEMORY = 1 << 21
@@ -129,6 +131,12 @@ def drawn():
     programs["depthwise_wide"] = ranged_depthwise(
         rng, (5, 5), ShapeRange((1, 2), (3, 30), (3, 40)), padding=(2, 2, 2, 2)
     )
+    for number in range(3):
+        case = draw_case(rng, "conv")
+        case = replace(case, layer=narrow(case.layer, rng))
+        shapes = case.range(2, 20, 30)
+        graph = case.graph(shapes.height[1], shapes.width[1])
+        programs[f"conv_int4_{number}"] = compile_range(graph, shapes, INT4).plain, case
     return programs
 
 
