@@ -21,9 +21,9 @@ from tpulite_testing.regress import breadth
 _DIRECT = (VectorOp.COPY, VectorOp.MAX)
 _IN_TURNS = (VectorOp.ADD, VectorOp.SUB)  # a slice of A, then that of B
 # Cycles from the data of a vector's last read to its write, with a lane for each channel.
-_LATENCY = {VectorOp.COPY: 3, VectorOp.MAX: 3, VectorOp.LUT: 5, VectorOp.NORM: 61}
+_LATENCY = {VectorOp.COPY: 3, VectorOp.MAX: 3, VectorOp.LUT: 5, VectorOp.NORM: 34}
 _READ = {False: 2, True: 3}  # cycles from the acceptance of a read to its data
-_DIVIDER = 49  # cycles from a sum of NORM to the next
+_DIVIDER = 7  # cycles from a sum of NORM to the next
 _ARITHMETIC = 15
 
 

@@ -1,4 +1,4 @@
-"""Reciprocals of sums of words, one after the other."""
+"""Reciprocals of sums of words, two at a time."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
@@ -6,38 +6,47 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite.arch import timing
 from tpulite.arch.build import Build
+from tpulite.arch.isa import NORM
 from tpulite.arch.numerics import NEWTON_OFFSET, NEWTON_SLOPE, NEWTON_STEPS, SHARE_SHIFT
 from tpulite_rtl.lib.carry_save import summands
+from tpulite_rtl.lib.layout import struct_layout
+from tpulite_rtl.lib.pipeline import delay
 
 __all__ = ["Divider"]
 
 _TOTAL = 32
 _SHIFTS = (16, 8, 4, 2, 1)  # a cycle for each
-_DIGIT = 8
-_DIGITS = 4  # of the unsigned factor
-_PRODUCT = _DIGITS + 2  # cycles: the digits, their last sum, and what becomes of it
 _PRODUCTS = 1 + 2 * NEWTON_STEPS
-_LOAD = len(_SHIFTS)  # the cycle of the first factors
-_LAST = _LOAD + _PRODUCT * _PRODUCTS
+_STAGES = 2  # of a product; as many sums take turns
+_PLACE = 31  # of the bits of a product that count
+_ONE = 1 << 29
+_FIRST = 1 + len(_SHIFTS)  # the cycle in which a sum has its turn, or it waits for the next one
+_LAST = _FIRST + _STAGES - 1 + _STAGES * _PRODUCTS
 
-assert timing.DIVIDER == 2 + _LAST
+assert timing.DIVIDER_INTERVAL == _PRODUCTS
+assert timing.DIVIDER == 1 + _LAST
 
 
 class Divider(wiring.Component):
     """Find :func:`tpulite.arch.numerics.reciprocal`: shift out leading zeros, then multiply.
 
-    A product takes the digits of its unsigned factor, each times the whole signed one, in two
-    stages. Result and room for the next sum come ``timing.DIVIDER`` cycles after a sum.
+    A product takes two stages: its summands, then their sum, which becomes a factor of the next
+    product. Two sums take turns in these stages. A sum must come ``timing.DIVIDER_INTERVAL`` cycles
+    after the one before or later; its result comes ``timing.DIVIDER`` cycles after it.
     """
 
     def __init__(self) -> None:
-        result = data.StructLayout({"multiplier": 31, "shift": signed(8)})
         super().__init__(
             {
-                # Sums.
-                "i": In(stream.Signature(unsigned(_TOTAL), always_ready=True)),
-                # Multiplier and shift.
-                "o": Out(stream.Signature(result, always_ready=True)),
+                # Sums, each with the maximum of its norm.
+                "i": In(
+                    stream.Signature(
+                        data.StructLayout({"total": unsigned(_TOTAL), "maximum": signed(8)}),
+                        always_ready=True,
+                    )
+                ),
+                # Norms.
+                "o": Out(stream.Signature(struct_layout(NORM), always_ready=True)),
                 # A sum is inside.
                 "busy": Out(1),
             }
@@ -45,29 +54,15 @@ class Divider(wiring.Component):
 
     def elaborate(self, platform) -> Module:
         m = Module()
-
-        # Cycles since the sum came: what shifts, then which product and which cycle of it.
-        steps = Signal(_LOAD + 1)  # one-hot
-        cycles = Signal(_PRODUCT)  # one-hot
-        product = Signal(range(_PRODUCTS))
-        ends = cycles[-1]
-        final = product == _PRODUCTS - 1
-        m.d.sync += [
-            steps.eq(Cat(self.i.valid, steps)),
-            cycles.eq(Cat(steps[-1] | (ends & ~final), cycles)),
-            self.o.valid.eq(ends & final),
-        ]
-        with m.If(steps[-1]):
-            m.d.sync += product.eq(0)
-        with m.Elif(ends):
-            m.d.sync += product.eq(product + 1)
-        m.d.comb += self.busy.eq(Cat(steps, cycles, self.o.valid).any())
+        valids = delay(m, self.i.valid, timing.DIVIDER, "valid")
+        m.d.comb += [self.o.valid.eq(valids[-1]), self.busy.eq(Cat(valids[1:]).any())]
 
         # Leading zeros.
         total, zeros = Signal(_TOTAL, reset_less=True), Signal(len(_SHIFTS), reset_less=True)
+        maximum = Signal(signed(8), reset_less=True)
         with m.If(self.i.valid):
-            m.d.sync += total.eq(self.i.payload)
-        for step, count in zip(steps, _SHIFTS, strict=False):
+            m.d.sync += [total.eq(self.i.payload.total), maximum.eq(self.i.payload.maximum)]
+        for step, count in zip(valids[1:], _SHIFTS, strict=False):
             empty = ~total[-count:].any()
             with m.If(step):
                 m.d.sync += zeros[count.bit_length() - 1].eq(empty)
@@ -75,46 +70,72 @@ class Divider(wiring.Component):
                     m.d.sync += total.eq(total << count)
         half = Cat(total[1:-1], Const(1, 1))  # 0 counts as 1
 
-        # The product of a and b, from the lowest digit of b on; half is added once.
-        a, b = Signal(signed(32), reset_less=True), Signal(_DIGIT * _DIGITS, reset_less=True)
-        width = len(a) + _DIGIT
-        style = Build.of(platform).wide_style
-        rows = summands(
-            m, a, b[:_DIGIT], carry=Const(0, 1), bits={}, style=style, platform=platform
+        # What goes round with a sum, and the index of its product; without a sum that is the one
+        # after the last.
+        turn = data.StructLayout({"half": 31, "x": 31, "zeros": len(zeros), "maximum": 8})
+        now, then = (Signal(turn, name=name, reset_less=True) for name in ("now", "then"))
+        product, previous = (
+            Signal(range(_PRODUCTS + 1), name=name, init=_PRODUCTS)
+            for name in ("product", "previous")
         )
-        low, high = (Signal(signed(width), name=x, reset_less=True) for x in ("low", "high"))
-        partial = Signal(signed(width + 1), reset_less=True)
-        rounding = Const(1 << 30, signed(width + 1))
+        ends, waits, enters = Signal(), Signal(), Signal()
+        m.d.comb += [
+            ends.eq(previous == _PRODUCTS - 1),
+            enters.eq(waits & (ends | (previous == _PRODUCTS))),
+        ]
         m.d.sync += [
-            b.eq(b >> _DIGIT),
-            low.eq(rows[0]),
-            high.eq(sum(rows[1:], Const(0, 1))),
-            partial.eq(Mux(cycles[1], rounding, partial >> _DIGIT) + low + high),
+            waits.eq(valids[_FIRST - 1] | (waits & ~enters)),
+            then.eq(now),
+            previous.eq(product),
         ]
-        # Three digits have left, and 7 bits of the fourth: 31 in all.
-        result = partial[_DIGIT - 1 :].as_signed()
 
-        # The estimate; then what it is short of by turns, and a better one.
-        x, value = Signal(31, reset_less=True), Signal(signed(33))
-        first, better = product == 0, ~product[0]
-        base = Mux(first, NEWTON_OFFSET, Mux(better, x, 1 << 29))
-        flip = ~better
-        scaled = Mux(better & ~first, result << 2, result)
-        addend = Signal(signed(33))
-        m.d.comb += [
-            addend.eq(scaled ^ flip.replicate(len(scaled)).as_signed()),
-            value.eq(base + addend + flip),
-        ]
-        with m.If(steps[-1]):
-            m.d.sync += [a.eq(-NEWTON_SLOPE), b.eq(half)]
-        with m.Elif(ends):
-            m.d.sync += [a.eq(value), b.eq(Mux(better, half, x))]
-            with m.If(better):
-                m.d.sync += x.eq(value)
+        # First stage: the summands of a product. By turns they make what an estimate is short of,
+        # 1 - half * x, and a better estimate, x + 4 * (x * short).
+        a = Signal(signed(32), reset_less=True)
+        subtracts = product[0]
+        addend = Mux(product == 0, NEWTON_OFFSET, Mux(subtracts, _ONE, now.x[2:]))
+        # Products are rounded half up, so that what is subtracted is rounded half down.
+        rounding = Cat(subtracts.replicate(_PLACE - 1), ~subtracts)
+        rows = summands(
+            m,
+            a,
+            now.x,
+            carry=subtracts,
+            bits=dict(enumerate(Cat(rounding, addend))),
+            style=Build.of(platform).wide_style,
+            platform=platform,
+        )
 
-        leading = Cat(zeros, Const(0, 1)).as_signed()
+        # Second stage: their sum, which makes the next factors.
+        total_rows = Signal(signed(len(a) + len(now.x)))
+        for index, row in enumerate(rows):
+            rows[index] = Signal(row.shape(), name=f"row_{index}", reset_less=True)
+            m.d.sync += rows[index].eq(row)
+        m.d.comb += total_rows.eq(sum(rows))
+        result = total_rows[_PLACE:].as_signed()
+        better = Mux(previous == 0, result, Cat(then.x[:2], result))[: len(now.x)]
+        m.d.sync += [now.eq(then), product.eq(previous + (previous != _PRODUCTS))]
+        with m.If(enters):
+            m.d.sync += [
+                now.eq(Cat(half, half, zeros, maximum)),
+                product.eq(0),
+                a.eq(-NEWTON_SLOPE),
+            ]
+        with m.Elif(previous[0]):
+            m.d.sync += a.eq(result)
+        with m.Else():
+            # The complement of half, to which the carry adds 1, is subtracted next.
+            m.d.sync += [now.x.eq(better), a.eq(Cat(~then.half, Const(1, 1)))]
+
+        # A result waits until it is as old as all others.
+        last = Signal(turn, reset_less=True)
+        with m.If(ends):
+            m.d.sync += [last.eq(then), last.x.eq(better)]
+        norm = self.o.payload
+        leading = Cat(last.zeros, Const(0, 1)).as_signed()
         m.d.comb += [
-            self.o.payload.multiplier.eq(Cat(Const(0, 1), x[:-1]) | x[-1].replicate(31)),
-            self.o.payload.shift.eq(leading + (SHARE_SHIFT - _TOTAL)),
+            norm.maximum.eq(last.maximum),
+            norm.shift.eq(leading + (SHARE_SHIFT - _TOTAL)),
+            norm.multiplier.eq(Cat(Const(0, 1), last.x[:-1]) | last.x[-1].replicate(31)),
         ]
         return m

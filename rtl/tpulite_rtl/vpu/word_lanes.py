@@ -79,14 +79,14 @@ class WordLanes(wiring.Component):
         m = Module()
         lanes = self.config.word_lanes
         is_norm = self.is_norm
-        enters, completes, waiting = Signal(), Signal(), Signal(range(timing.DIVIDER))
+        enters, completes, waiting = Signal(), Signal(), Signal(range(timing.DIVIDER_INTERVAL))
         m.d.comb += [
             completes.eq(self.ends & (self.slice == self._slices - 1) & is_norm),
             self.held.eq(completes & (waiting != 0)),
             enters.eq(self.valid & self.moves & ~self.held),
         ]
         with m.If(enters & completes):
-            m.d.sync += waiting.eq(timing.DIVIDER - 1)
+            m.d.sync += waiting.eq(timing.DIVIDER_INTERVAL - 1)
         with m.Elif(waiting != 0):
             m.d.sync += waiting.eq(waiting - 1)
 
@@ -162,23 +162,15 @@ class WordLanes(wiring.Component):
                 total.eq(Mux(fresh, 0, total) + part),
                 fresh.eq(ends[_TOTAL_STAGE - 1]),
             ]
+        # The next window's maximum may come before the sum.
+        largest = Signal(signed(8), reset_less=True)
+        with m.If(ends[_MAXIMUM_STAGE]):
+            m.d.sync += largest.eq(maximum)
         m.d.comb += [
             divider.i.valid.eq(ends[_TOTAL_STAGE]),
-            divider.i.payload.eq(total),
-        ]
-        # The next window's maximum may come before the result.
-        following, current = (Signal(signed(8), name=x) for x in ("following", "current"))
-        with m.If(ends[_MAXIMUM_STAGE]):
-            m.d.sync += following.eq(maximum)
-        with m.If(divider.i.valid):
-            m.d.sync += current.eq(following)
-
-        row = Signal(struct_layout(NORM))
-        m.d.comb += [
-            row.maximum.eq(current),
-            row.shift.eq(divider.o.payload.shift),
-            row.multiplier.eq(divider.o.payload.multiplier),
-            self.o.payload.eq(row.as_value()),
+            divider.i.payload.total.eq(total),
+            divider.i.payload.maximum.eq(largest),
+            self.o.payload.eq(divider.o.payload.as_value()),
             self.o.valid.eq(divider.o.valid),
             self.busy.eq(Cat(valids, divider.busy).any()),
         ]

@@ -27,6 +27,7 @@ __all__ = [
     "DIRECT",
     "DISPATCH",
     "DIVIDER",
+    "DIVIDER_INTERVAL",
     "DMA_COMMAND",
     "ELEMENTWISE",
     "END",
@@ -200,8 +201,11 @@ LANES = ELEMENTWISE + REQUANTIZER_LANE
 NORM_STEPS = 9
 """Stages of NORM beside the divider (``vpu.word_lanes``)."""
 
-DIVIDER = 49
-"""Cycles from a sum to its reciprocal, and to the next sum (``vpu.divider``)."""
+DIVIDER = 22
+"""Cycles from a sum to its reciprocal (``vpu.divider``)."""
+
+DIVIDER_INTERVAL = 7
+"""Cycles from a sum to the next one (``vpu.divider``)."""
 
 NORM = NORM_STEPS + DIVIDER
 """Beyond :data:`DIRECT`, for NORM, from its last channels (``vpu.vector_lanes``)."""
@@ -289,7 +293,7 @@ def vector_window(fields: Mapping[str, int]) -> int:
 def vector_pace(operation: int, config: Config) -> int:
     """Return the cycles in which the vector path computes a vector, its window being one row.
 
-    A NORM takes them for each row, and never fewer than :data:`DIVIDER` for a window.
+    A NORM takes them for each row, and never fewer than :data:`DIVIDER_INTERVAL` for a window.
     """
     if operation in (VectorOp.NORM, VectorOp.SHARE):
         return config.array_size // config.word_lanes
@@ -333,7 +337,7 @@ def vector_latency(operation: int, config: Config) -> int:
 def vector_interval(operation: int, window: int, config: Config) -> int:
     """Return the cycles from an output vector to the next, with windows of so many rows."""
     pace = vector_pace(operation, config)
-    return max(window * pace, DIVIDER) if operation == VectorOp.NORM else max(window, pace)
+    return max(window * pace, DIVIDER_INTERVAL) if operation == VectorOp.NORM else max(window, pace)
 
 
 def vector_overhead(operation: int, config: Config) -> int:
