@@ -128,14 +128,14 @@ class Divider(wiring.Component):
             m.d.sync += [now.x.eq(better), a.eq(Cat(~then.half, Const(1, 1)))]
 
         # A result waits until it is as old as all others.
-        last = Signal(turn, reset_less=True)
+        x, leading = Signal.like(better, reset_less=True), Signal.like(zeros, reset_less=True)
+        largest = Signal.like(maximum, reset_less=True)
         with m.If(ends):
-            m.d.sync += [last.eq(then), last.x.eq(better)]
+            m.d.sync += [x.eq(better), leading.eq(then.zeros), largest.eq(then.maximum)]
         norm = self.o.payload
-        leading = Cat(last.zeros, Const(0, 1)).as_signed()
         m.d.comb += [
-            norm.maximum.eq(last.maximum),
-            norm.shift.eq(leading + (SHARE_SHIFT - _TOTAL)),
-            norm.multiplier.eq(Cat(Const(0, 1), last.x[:-1]) | last.x[-1].replicate(31)),
+            norm.maximum.eq(largest),
+            norm.shift.eq(Cat(leading, Const(0, 1)).as_signed() + (SHARE_SHIFT - _TOTAL)),
+            norm.multiplier.eq(Cat(Const(0, 1), x[:-1]) | x[-1].replicate(31)),
         ]
         return m

@@ -282,4 +282,5 @@ def _dsps(config: Config, build: Build) -> int:
     elements = round(config.array_size**2 * (1 - _logic_share(config, build)))
     if build.lane_style == "logic":
         return elements
-    return elements + 2 * _vector_lanes(config) + 4 * config.lanes + 2 * config.has_softmax
+    wide = config.lanes + config.has_softmax
+    return elements + 2 * _vector_lanes(config) + 4 * wide

@@ -19,8 +19,8 @@ _ECP5 = "ECP5"
 FAMILIES = (_ECP5, *dict.fromkeys(family for family, _ in FAMILY_SIZES))
 """Families of which sizes were measured."""
 
-_EACH_LANE = {"7-series": (2, 4, 2), "GW5A": (3, 9, 3)}
-"""Multipliers of an elementwise lane, a requantizer lane, and the divider of softmax."""
+_EACH_LANE = {"7-series": (2, 4), "GW5A": (3, 9)}
+"""Multipliers of an elementwise lane; of a requantizer lane, and of the divider of softmax."""
 
 
 def family_area(config: Config, build: Build, family: str) -> Part:
@@ -64,13 +64,13 @@ def _distance(name: str, config: Config) -> float:
 
 
 def _multipliers(config: Config, build: Build, family: str) -> int:
-    elementwise, requantizer, divider = _EACH_LANE[family]
+    elementwise, wide = _EACH_LANE[family]
     styles = [build.column_style(column) for column in range(config.array_size)]
     elements = config.array_size * styles.count("dsp")
     if build.lane_style == "logic":
         return elements
     if family == "7-series" and build.saves_multipliers:
-        requantizer -= 1
+        wide -= 1
     vector_lanes = config.array_size // config.vector_cycles
-    lanes = elementwise * vector_lanes + requantizer * config.lanes
-    return elements + lanes + divider * config.has_softmax
+    lanes = elementwise * vector_lanes + wide * (config.lanes + config.has_softmax)
+    return elements + lanes

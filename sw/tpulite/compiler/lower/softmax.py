@@ -60,10 +60,13 @@ class SoftmaxLowering(Lowering[Softmax, RowsPlan]):
             "window_pitch": view.block_pitch,
             "tail": self._tail,
         }
-        yield vector_op(context, VectorOp.MAX, window, {"a_row": a, "out_row": norms})
+        maxima = a  # of one full vector there is nothing to reduce
+        if blocks > 1 or self._tail:
+            maxima = norms
+            yield vector_op(context, VectorOp.MAX, window, {"a_row": a, "out_row": maxima})
         place, loads = self._addends.use()
         yield from loads
-        places = {"a_row": a, "b_row": norms, "out_row": norms, "param_row": place}
+        places = {"a_row": a, "b_row": maxima, "out_row": norms, "param_row": place}
         yield vector_op(context, VectorOp.NORM, {**window, "b_step": 1}, places)
         place, loads = self._words.use()
         yield from loads

@@ -162,8 +162,9 @@ def compute_cycles(
             cycles, count = transpose_cycles((rows, width, channels), config)
             return Engines(cycles, 0, count)
         case Softmax():
-            steps = [(VectorOp.MAX, vectors, blocks), (VectorOp.NORM, vectors, blocks)]
-            steps.append((VectorOp.SHARE, vectors * blocks, 1))
+            steps = [(VectorOp.NORM, vectors, blocks), (VectorOp.SHARE, vectors * blocks, 1)]
+            if images[0].shape[2] != size:
+                steps.append((VectorOp.MAX, vectors, blocks))
             each = sum(vector_cycles(*step, config) for step in steps)
             return Engines(0, each, len(steps))
         case Reshape() if images[0].shape[2] != images[1].shape[2]:
