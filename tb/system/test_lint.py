@@ -8,13 +8,19 @@ from pathlib import Path
 import pytest
 
 import tpulite_rtl
-from tpulite_tb.machines import FEW_LANES, INT16, SMALL, TRANSPOSING
+from tpulite_tb.machines import FEW_LANES, INT4, INT16, SMALL, TRANSPOSING
 from tpulite_testing.regress import thinned
 from tpulite_verilated.library import cached_verilog
 from tpulite_verilated.toolchain import verilator_environment
 
 WAIVERS = Path(tpulite_rtl.__file__).parent / "lint.vlt"
-CONFIGS = {"small": SMALL, "few_lanes": FEW_LANES, "int16": INT16, "transposing": TRANSPOSING}
+CONFIGS = {
+    "small": SMALL,
+    "few_lanes": FEW_LANES,
+    "int16": INT16,
+    "transposing": TRANSPOSING,
+    "int4": INT4,
+}
 
 FAULTY = """
 module tpulite(input clk, input [7:0] a, output [3:0] o, output reg p, output reg q, output r);

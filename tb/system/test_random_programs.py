@@ -16,7 +16,7 @@ from tpulite_rtl.verilog import TOP
 from tpulite_tb.chip import ChipBench
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate_verilog
-from tpulite_tb.machines import DEFAULT, INT16, TRANSPOSING
+from tpulite_tb.machines import DEFAULT, INT4, INT16, TRANSPOSING
 from tpulite_tb.random_check import CONFIGS, check, check_traces, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_testing.regress import REGRESS, thinned
@@ -27,6 +27,7 @@ MACHINES = CONFIGS | {
     "default": DEFAULT,
     "int16": INT16,
     "transposing": TRANSPOSING,
+    "int4": INT4,
 }
 PROGRAMS = int(os.environ.get("TPULITE_RANDOM_PROGRAMS", 100_000 if REGRESS else 600))
 FIRST_SEED = int(os.environ.get("TPULITE_RANDOM_SEED", 0))
@@ -43,7 +44,7 @@ CHUNKS = -(-PER_CONFIG // 1_000)
     "geometry",
     thinned(
         MACHINES,
-        *("4x4", "8x8", "default", "int16", "transposing"),
+        *("4x4", "8x8", "default", "int16", "transposing", "int4"),
         reason="its simulator takes a minute to build",
     ),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tpulite.arch.config import Config
 
-__all__ = ["DEFAULT", "FEW_LANES", "FEW_ROWS", "INT16", "SMALL", "TRANSPOSING"]
+__all__ = ["DEFAULT", "FEW_LANES", "FEW_ROWS", "INT4", "INT16", "SMALL", "TRANSPOSING"]
 
 SMALL = Config(array_size=4, ub_rows=256, acc_rows=64, ub_banks=4, queue_depth=4)
 """Rows that are no whole beats; a buffer into which hardly anything fits, so that all is cut."""
@@ -17,6 +17,9 @@ INT16 = replace(SMALL, int16=True)
 
 TRANSPOSING = replace(SMALL, transposed_tiles=True)
 """A small machine with transposed weight tiles."""
+
+INT4 = replace(TRANSPOSING, int4=True)
+"""One that has weight tiles of int4 as well."""
 
 FEW_LANES = Config(
     array_size=8,

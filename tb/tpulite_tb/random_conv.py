@@ -2,7 +2,7 @@
 
 from tpulite.arch import isa
 from tpulite.arch.config import Config
-from tpulite.arch.effects import Effects, effects
+from tpulite.arch.effects import Effects, effects, tile_rows
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, Opcode, RecordForm
 from tpulite_tb.random_records import BlockKind, DepthwiseTaps
 from tpulite_tb.random_state import Drawn, State, hazard, mask
@@ -38,6 +38,9 @@ def draw_conv(state: State) -> Drawn | None:  # noqa: C901 - a branch for each k
     if transposes and rng.random() < 0.6:
         mode = f"transposed {mode}"
         fields |= {"transposed": 1}
+    elif config.int4 and mode in ("product", "image") and rng.random() < 0.6:
+        mode = f"int4 {mode}"
+        fields |= {"int4": 1}
     outputs = fields["rows"] * fields["columns"]
     if outputs > config.acc_rows:
         return None
@@ -59,7 +62,8 @@ def draw_conv(state: State) -> Drawn | None:  # noqa: C901 - a branch for each k
         fields |= _places(state, fields)
         if taps is None:
             tiles = fields["blocks"] * fields["kernel_rows"] * fields["kernel_columns"]
-            weight_row = state.written_run(tiles * config.array_size)
+            rows = tile_rows(fields.get("int4", 0), config)
+            weight_row = state.written_run(tiles * rows)
             if weight_row is None:
                 return None
             fields["weight_row"] = weight_row
@@ -180,7 +184,9 @@ def _places(state: State, fields: dict[str, int]) -> dict[str, int]:
     }
     if fields["drain"] != Drain.KEEP and rng.random() < 0.2:
         places["out_row"] = places["act_row"]
-    if not fields.get("depthwise"):
+    if fields.get("int4"):
+        places["weight_zero_point"] = 0
+    elif not fields.get("depthwise"):
         places["weight_zero_point"] = rng.choice([0, rng.randrange(-128, 128)])
     return places
 

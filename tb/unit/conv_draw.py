@@ -5,7 +5,7 @@ import random
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
 
-__all__ = ["KINDS", "ONES", "TRANSPOSED", "WIDE", "any_image", "draw_conv", "stretched"]
+__all__ = ["KINDS", "ONES", "any_image", "draw_conv", "draw_kinds", "stretched"]
 
 KINDS = ("product", "window", "bytes", "depthwise", "lines", "pairs")
 """Matrix products, convolutions, dense mode, depthwise mode, and that with delay lines, of which
@@ -14,6 +14,9 @@ the last streams two vectors a cycle."""
 WIDE = ("wide_product", "wide_window")
 """Matrix products and convolutions of int16."""
 
+INT4 = ("int4_product", "int4_window")
+"""Matrix products and convolutions whose weights are int4."""
+
 TRANSPOSED = ("transposed_product", "transposed_window")
 """Matrix products and convolutions whose weight tiles are transposed."""
 
@@ -21,6 +24,15 @@ ONES = dict.fromkeys(("rows", "columns", "blocks", "kernel_rows", "kernel_column
 """Extents of a CONV of one output, of one block and tap."""
 
 _DEPTHWISE_STREAM = 350  # vectors
+
+
+def draw_kinds(config: Config, count: int) -> list[str]:
+    """Return kinds of CONVs at random, half of them such as only some machines have, if it does."""
+    kinds: list[str] = random.choices(KINDS, k=count)
+    special = WIDE * config.int16 + TRANSPOSED * config.has_transposed_tiles + INT4 * config.int4
+    if special:
+        kinds[1::2] = random.choices(special, k=len(kinds[1::2]))
+    return kinds
 
 
 def draw_conv(
@@ -160,6 +172,12 @@ class _Draw:
 
     def transposed_window(self) -> dict[str, int]:
         return self.window() | {"transposed": 1}
+
+    def int4_product(self) -> dict[str, int]:
+        return self.product() | {"int4": 1, "weight_zero_point": 0}
+
+    def int4_window(self) -> dict[str, int]:
+        return self.window() | {"int4": 1, "weight_zero_point": 0}
 
     def _wide(self) -> dict[str, int]:
         drain = random.choice([Drain.KEEP, Drain.REQUANTIZE])

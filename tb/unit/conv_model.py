@@ -230,6 +230,10 @@ class ConvModel:
     def weights(self, command: Command, tile: int) -> np.ndarray:
         """Return a weight tile less its zero point, as the array has it."""
         n = self.config.array_size
+        if command["int4"]:
+            rows = self.buffer[command["weight_row"] + tile * (n // 2) :][: n // 2]
+            halves = np.stack([rows % 16, rows // 16], axis=1).reshape(n, n).astype(np.int64)
+            return np.where(halves < 8, halves, halves - 16)
         rows = self.buffer[command["weight_row"] + tile * n :][:n]
         weights = rows.view(np.int8).astype(np.int64) - command["weight_zero_point"]
         return weights.T if command["transposed"] else weights

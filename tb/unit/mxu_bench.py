@@ -33,6 +33,7 @@ CONFIGS = {
     "4_int16": Config(array_size=4, ub_rows=ROWS, acc_rows=64, int16=True),
     "16_int16": Config(array_size=16, ub_rows=ROWS, acc_rows=64, int16=True),
     "4_transposed": Config(array_size=4, ub_rows=ROWS, acc_rows=64, transposed_tiles=True),
+    "8_int4": Config(array_size=8, ub_rows=ROWS, acc_rows=64, transposed_tiles=True, int4=True),
 }
 
 _BANKS = 4  # as many as the smallest buffer has

@@ -5,7 +5,7 @@ import random
 import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
-from conv_draw import KINDS, ONES, TRANSPOSED, any_image, draw_conv, stretched
+from conv_draw import ONES, any_image, draw_conv, draw_kinds, stretched
 from conv_model import delay, line_taps, odd_rows, outputs, pairs, stream, taps
 from conv_shares import vector_bits
 
@@ -25,6 +25,7 @@ CONFIGS = {
     "8": Config(array_size=8, requant_lanes=2),
     "16": Config(array_size=16),
     "4_transposed": Config(array_size=4, transposed_tiles=True),
+    "4_int4": Config(array_size=4, transposed_tiles=True, int4=True),
 }
 ROWS = range(1 << 14)
 
@@ -91,6 +92,8 @@ def _slots(command: Command, index: int, config: Config) -> list[dict[str, int]]
                 slot["wide"] = late > 0 and line_taps(command) == 5
             if config.has_transposed_tiles:
                 slot["loads"], slot["transposed"] = 0, command["transposed"]
+            if config.int4:
+                slot["int4"] = command["int4"]
             if odd and (odd_row := next(odd)) is not None:
                 slot["odd_read"], slot["odd_row"] = True, odd_row
             if row is not None:
@@ -116,9 +119,7 @@ async def walks_like_plain_loops(dut, idle: float, stall: float) -> None:
     """Random CONVs of every kind: all slots in order."""
     config = _config(dut)
     layout = slot_layout(config)
-    kinds: list[str] = random.choices(KINDS, k=repeats(32))
-    if config.has_transposed_tiles:
-        kinds[::2] = random.choices(TRANSPOSED, k=len(kinds[::2]))
+    kinds = draw_kinds(config, repeats(32))
     commands = [any_image(_draw(config, kind), len(ROWS)) for kind in kinds]
     long = [stretched(command) for command in random.choices(commands, k=repeats(3))]
     for axis in ("kernel_rows", "kernel_columns"):  # odd, as above
@@ -201,7 +202,12 @@ async def offers_the_first_slot_after_two_cycles(dut, index: int) -> None:
 @pytest.mark.parametrize(
     "config",
     thinned(
-        CONFIGS, "16", "4", "4_transposed", reason="a size only changes how many tiles there are"
+        CONFIGS,
+        "16",
+        "4",
+        "4_transposed",
+        "4_int4",
+        reason="a size only changes how many tiles there are",
     ),
 )
 def test_image_walker(config: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 from command_index import position_of
-from conv_draw import KINDS, TRANSPOSED, WIDE, any_image, draw_conv
+from conv_draw import any_image, draw_conv, draw_kinds
 from conv_model import ConvModel, tap_places
 from mxu_bench import CONFIGS, ROWS, MatrixBench, config_of
 from scale_draw import draw_scaled
@@ -88,15 +88,6 @@ def _draw(config: Config, tiles: _Tiles, kind: str, **fields: int) -> Command:
     return tiles.lay(command) if command["depthwise"] else command
 
 
-def _kinds(config: Config, count: int) -> list[str]:
-    """Return kinds of CONVs, half of them of int16 or transposed if a machine has that."""
-    kinds: list[str] = [*random.sample(KINDS * 10, count)]
-    if config.int16 or config.has_transposed_tiles:
-        special = WIDE if config.int16 else TRANSPOSED
-        kinds[1::2] = random.choices(special, k=len(kinds[1::2]))
-    return kinds
-
-
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(refuse=[0.0, 0.3], late=[0.0, 0.5])
 async def convolves_like_plain_loops(dut, refuse: float, late: float) -> None:
@@ -115,7 +106,7 @@ async def convolves_like_plain_loops(dut, refuse: float, late: float) -> None:
     ]
     kept = np.ones(config.acc_rows, bool)
     # As many of each kind: the depthwise ones need a tile each, for which there is so much room.
-    drawn = [_draw(config, tiles, kind) for kind in _kinds(config, repeats(60))]
+    drawn = [_draw(config, tiles, kind) for kind in draw_kinds(config, repeats(60))]
     drawn[::2] = [any_image(command, len(IMAGES)) for command in drawn[::2]]
     drawn.append(_draw(config, tiles, "product", columns=config.acc_rows, drain=Drain.RAW))
     for command in drawn:
@@ -176,6 +167,25 @@ async def leaves_no_gap_beside_transposed_tiles(dut) -> None:
     commands = [_draw(config, tiles, "transposed_product", **draw) for _ in range(6)]
     times = await MatrixBench(dut, model, refuse=0, late=0).execute(commands)
     assert [b - a for a, b in pairwise(times)] == [4 * (n + m)] * 5
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(m=[1, 3, 4])
+async def leaves_no_gap_beside_tiles_of_int4(dut, m: int) -> None:
+    """A k-tile takes a cycle for each of its rows, N / 2 or N, as these are fetched one a cycle."""
+    config = config_of(dut)
+    if not config.int4:
+        return
+    n, tiles = config.array_size, 4
+    model = ConvModel(config)
+    _fill(model)
+    draw = {"columns": m, "blocks": tiles, "drain": Drain.KEEP, "accumulate": 0, "prefetch": 1}
+    kinds = ["int4_product"] * 4 + ["product"] * 2 + ["int4_product"] * 4
+    commands = [_draw(config, _Tiles(model), kind, **draw) for kind in kinds]
+    times = await MatrixBench(dut, model, refuse=0, late=0).execute(commands)
+    rows = [n // 2 if command["int4"] else n for command in commands]
+    due = [max(before, mine) + (tiles - 1) * mine for before, mine in pairwise(rows)]
+    assert [b - a for a, b in pairwise(times)] == due
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -291,6 +301,7 @@ async def reports_a_fault(dut, kind: str, prefetch: int, run: int) -> None:
         "4",
         "4_int16",
         "4_transposed",
+        "8_int4",
         reason="larger arrays repeat columns, and take minutes on Icarus",
     ),
 )

@@ -8,7 +8,7 @@ import cocotb
 import pytest
 from amaranth.lib.data import StructLayout
 from cocotb.triggers import ClockCycles, RisingEdge
-from conv_draw import KINDS, draw_conv
+from conv_draw import draw_conv, draw_kinds
 from conv_shares import drain_share, k_tiles, vector_share
 from mxu_bench import share_of
 
@@ -24,7 +24,7 @@ from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 from tpulite_testing.regress import thinned
 
-CONFIGS = {n: Config(array_size=n) for n in (4, 16, 32)}
+CONFIGS = {n: Config(array_size=n, int4=n == 8) for n in (4, 8, 16, 32)}
 
 
 def _machine() -> Config:
@@ -46,9 +46,10 @@ def _last_rows(command: Command, config: Config) -> dict[str, int]:
     """Return where the regions end that a command uses, in the order of the checks."""
     short = command["record_form"] == RecordForm.SHORT
     records = config.short_record_rows if short else config.record_rows
+    tile_rows = config.array_size // (1 + command["int4"])
     rows = {
         "accumulators": command["acc_row"] + command["rows"] * command["columns"] - 1,
-        "weights": command["weight_row"] + k_tiles(command) * config.array_size - 1,
+        "weights": command["weight_row"] + k_tiles(command) * tile_rows - 1,
         "records": command["record_row"] + records - 1,
         "output": command["out_row"]
         + (command["rows"] - 1) * command["out_pitch"]
@@ -99,6 +100,7 @@ def _check(word: int, command: Command, index: int, config: Config) -> None:
         return
     assert got.weights.weight_row == command["weight_row"]
     assert got.weights.last_tile == k_tiles(command) - 1
+    assert not config.int4 or got.weights.int4 == got.vectors.int4 == command["int4"]
     for name, value in drain_share(command).items():
         assert got.drains[name] == value, name
 
@@ -113,7 +115,8 @@ _REGION_FIELDS = {
 """What each region's last row grows with; its first row comes first."""
 
 
-_DEPTHWISE = {"depthwise": 1, "blocks": 1, "byte_step": 0, "drain": Drain.KEEP}
+_DEPTHWISE = {"depthwise": 1, "blocks": 1, "byte_step": 0, "drain": Drain.KEEP, "int4": 0}
+_INT4 = {"depthwise": 0, "byte_step": 0, "transposed": 0, "int4": 1, "weight_zero_point": 0}
 
 
 def _least(name: str) -> int:
@@ -131,6 +134,8 @@ def _alone_outside(config: Config, region: str | None) -> Command:
         command = random_command(Opcode.CONV, config)
         if random.random() < 0.3:
             command = command.replace(**_DEPTHWISE)
+        elif config.int4 and random.random() < 0.5:
+            command = command.replace(**_INT4)
         if random.random() < 0.5:
             command = command.replace(**{random.choice(["rows", "columns"]): 1})
         while too_far := [r for r in _beyond(command, config) if r != free]:
@@ -176,7 +181,7 @@ def _of_all_accumulators(config: Config) -> list[Command]:
 
 def _fitting(config: Config) -> Command:
     rows = range(4096)
-    kind = random.choice(KINDS)
+    kind = random.choice(draw_kinds(config, 2))
     return draw_conv(config, kind, inputs=rows, operands=rows, outputs=rows)
 
 
@@ -186,7 +191,7 @@ def _largest() -> list[Command]:
         field.name: field.range[-1] if field.enum is None else int(max(field.enum))
         for field in COMMANDS[Opcode.CONV].fields[1:]
     }
-    largest |= {"byte_step": 0, "drain": Drain.REQUANTIZE}
+    largest |= {"byte_step": 0, "int4": 0, "drain": Drain.REQUANTIZE}
     return [
         Command.make(Opcode.CONV, **(largest | {"depthwise": 0})),
         Command.make(Opcode.CONV, **(largest | {"blocks": 1})),
@@ -268,7 +273,7 @@ async def says_where_the_first_region_ends(dut) -> None:
 
 
 @pytest.mark.parametrize(
-    "n", thinned(CONFIGS, 4, 32, reason="between the smallest and the largest machine")
+    "n", thinned(CONFIGS, 4, 8, 32, reason="between the smallest and the largest machine")
 )
 def test_preparation(n: int) -> None:
     simulate(

@@ -19,11 +19,16 @@ from tpulite_testing.regress import breadth, thinned
 TILES = 16
 
 
+def has_int4(dut) -> bool:
+    """Return whether an array takes tiles of int4, which its weights say of themselves."""
+    return len(dut.weight__payload) in (39, 76, 149)
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(
     bubble=[0.0, 0.3],
     extreme=[False, True],
-    modes=[(0,), (1,), (0, 1), (2,), (3,), (4,), (5,), (0, 1, 2, 3, 4, 5)],
+    modes=[(0,), (1,), (0, 1), (2,), (3,), (4,), (5,), (6,), (0, 6), (0, 1, 2, 3, 4, 5, 6)],
 )
 async def multiplies_tile_after_tile(  # noqa: C901 - a branch for each kind of tile
     dut, bubble: float, extreme: bool, modes: tuple[int, ...]
@@ -33,10 +38,11 @@ async def multiplies_tile_after_tile(  # noqa: C901 - a branch for each kind of 
     In depthwise mode a sum goes on through whatever enters: dropped sums, other modes, bubbles.
     With delay lines (2) it ends with its vector, and the stream of a command has no bubbles; of
     pairs (3) the last two vectors end it. Lines of a wide kernel (4) have five taps. A transposed
-    tile (5) enters as N vectors before those that it is multiplied by.
+    tile (5) enters as N vectors before those that it is multiplied by. A tile of int4 (6) has N / 2
+    rows of weights, after which the next tile may come.
     """
     width = len(dut.weight__payload)
-    n = {9 * n + k: n for n, k in ((4, 2), (8, 3), (16, 4), (32, 5))}[width]
+    n = {9 * n + k: n for n, k in ((4, 2), (8, 3), (16, 4), (32, 5))}[width - has_int4(dut)]
     out_width = len(dut.o__payload) // n
     rng = np.random.default_rng(random.getrandbits(64))
     cycles = 4 + TILES * 12 * n + TILES * 5 * (MOST_DELAY + WIDE_LINE)
@@ -47,20 +53,22 @@ async def multiplies_tile_after_tile(  # noqa: C901 - a branch for each kind of 
     config = Config(array_size=n)
     transposes = len(dut.i__payload) != vector_layout(config).size
     if not config.has_delay_lines:
-        modes = tuple(mode for mode in modes if mode < 2 or mode == 5) or (1,)
+        modes = tuple(mode for mode in modes if mode not in (2, 3, 4)) or (1,)
     if not transposes:
-        modes = tuple(mode for mode in modes if mode < 5) or (0,)
+        modes = tuple(mode for mode in modes if mode != 5) or (0,)
+    if not has_int4(dut):
+        modes = tuple(mode for mode in modes if mode != 6) or (0,)
     loads: dict[int, int] = {}  # zero points of the vectors of transposed tiles
     flags: dict[int, tuple[int, ...]] = {}  # valid, first, depthwise, delay, wide, pair
-    weights: dict[int, tuple[int, np.ndarray]] = {}
+    weights: dict[int, tuple[int, np.ndarray, bool]] = {}
     expected: dict[int, list[int]] = {}
-    cycle, start = 4, -n
+    cycle, free = 4, 0  # the next vector, and when the next tile whose weights are written may come
     for _ in range(TILES):
         if extreme:
             tile = np.where(rng.random((n, n)) < 0.5, -255, 255)
         else:
             tile = rng.integers(-255, 256, (n, n))
-        mode, transposed = random.choice(modes), False
+        mode, transposed, rows = random.choice(modes), False, n
         if mode == 5:  # its vectors are none of depthwise mode
             mode, transposed = 0, True
             zero_point = 0 if extreme else random.randrange(-128, 128)
@@ -68,11 +76,16 @@ async def multiplies_tile_after_tile(  # noqa: C901 - a branch for each kind of 
             tile = entering[cycle : cycle + n].T - zero_point
             cycle += n + random.choice([0, 0, 1, n])
         else:
-            cycle = max(cycle, start + n)
-        for row in range(0 if transposed else n):
-            assert cycle - 1 + row not in weights, "tiles follow each other in at least N cycles"
-            weights[cycle - 1 + row] = (row, tile[row])
-        start = cycle
+            cycle = max(cycle, free)
+        coming, int4 = tile, mode == 6
+        if int4:
+            mode, rows = 0, n // 2
+            tile = np.where(tile < 0, -8, 7) if extreme else tile // 32
+            coming = tile[1::2] * 16 + (tile[::2] & 15)
+        for row in range(0 if transposed else rows):
+            assert cycle - 1 + row not in weights, "tiles overlap"
+            weights[cycle - 1 + row] = (row, coming[row], int4)
+        free = cycle + rows
         if mode >= 2:
             line = WIDE_LINE if mode == 4 else LINE
             taps = LINES * line
@@ -134,9 +147,12 @@ async def multiplies_tile_after_tile(  # noqa: C901 - a branch for each kind of 
         later = flags.get(now + 1, anything)
         early = int(entering[now + 1, 0]) & 0xFF | later[3] << 8
         dut.early.value = early | config.has_delay_lines * later[4] << 13
-        row, weight = weights.get(now, (0, rng.integers(-255, 256, n)))
+        anyone = 0, rng.integers(-255, 256, n), random.randrange(2)
+        row, weight, int4 = weights.get(now, anyone)
         dut.weight__valid.value = now in weights
-        dut.weight__payload.value = pack_lanes(weight, 9) | row << (9 * n)
+        dut.weight__payload.value = (
+            pack_lanes(weight, 9) | row << (9 * n) | has_int4(dut) * int4 << (width - 1)
+        )
         await edge
         assert dut.o__valid.value == (now in expected), f"cycle {now}"
         if now in expected:
@@ -187,6 +203,12 @@ def test_systolic_array_of_a_7_series_part(n: int) -> None:
 def test_transposed_tiles(n: int) -> None:
     config = Config(array_size=n, transposed_tiles=True)
     simulate(SystolicArray(config), __file__, name=f"systolic_array_{n}_transposed")
+
+
+@pytest.mark.parametrize("n", thinned([4, 8, 16], 4, 8, reason="a size only repeats elements"))
+def test_int4_tiles(n: int) -> None:
+    config = Config(array_size=n, transposed_tiles=n != 8, int4=True)
+    simulate(SystolicArray(config), __file__, name=f"systolic_array_{n}_int4")
 
 
 @pytest.mark.parametrize("n", [4, 8, 16, 32])

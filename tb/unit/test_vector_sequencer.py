@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cocotb.triggers import FallingEdge, RisingEdge
 from command_index import index_of
-from conv_draw import KINDS, ONES, TRANSPOSED, any_image, draw_conv, stretched
+from conv_draw import ONES, any_image, draw_conv, draw_kinds, stretched
 from conv_model import ConvModel, delay, line_taps, odd_rows, outputs, pairs, stream, taps
 from conv_shares import vector_bits
 
@@ -30,6 +30,7 @@ CONFIGS = {
     "8_lanes2": Config(array_size=8, requant_lanes=2, ram_registers=True),
     "16": Config(array_size=16),
     "4_transposed": Config(array_size=4, transposed_tiles=True),
+    "4_int4": Config(array_size=4, transposed_tiles=True, int4=True),
 }
 
 
@@ -68,6 +69,9 @@ class _Slot:
     @property
     def steady(self) -> bool:
         return self.loads or bool(self.command["depthwise"] and not self.first)
+
+    def tile_rows(self, config: Config) -> int:
+        return config.array_size // (1 + self.command["int4"])
 
     def record_rows(self, config: Config) -> int:
         short = self.command["record_form"] == RecordForm.SHORT
@@ -183,6 +187,7 @@ class _Bench:
         assert dut.start.value == bool(started), "the tile starts in the cycle after its slot"
         if started:
             assert dut.zero_point.value.to_signed() == started.command["weight_zero_point"]
+            assert not self.config.int4 or dut.int4.value == started.command["int4"]
         assert dut.claim.value == (issued and slot is not None and slot.claims)
         self._check_vector()
         self._check_early()
@@ -247,21 +252,12 @@ class _Bench:
 
 
 def _config(dut) -> Config:
-    n = len(dut.read__response__payload) // 8
-    transposes = len(dut.command__payload) == vector_command(CONFIGS["4_transposed"]).size
+    found = len(dut.read__response__payload), len(dut.command__payload), hasattr(dut, "int4")
     return next(
         config
         for config in CONFIGS.values()
-        if config.array_size == n and config.has_transposed_tiles == transposes
+        if found == (8 * config.array_size, vector_command(config).size, config.int4)
     )
-
-
-def _kinds(config: Config, count: int) -> list[str]:
-    """Return kinds of CONVs, in a machine with transposed tiles half of them with these."""
-    kinds: list[str] = random.choices(KINDS, k=count)
-    if config.has_transposed_tiles:
-        kinds[::2] = random.choices(TRANSPOSED, k=len(kinds[::2]))
-    return kinds
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -270,15 +266,18 @@ async def issues_every_slot_in_pace(dut, refuse: float, operands: float) -> None
     """Slots come in order; starts, records and drained vectors keep their distances."""
     config = _config(dut)
     bench = _Bench(dut, config)
-    commands = [bench.draw(kind) for kind in _kinds(config, 40)]
+    commands = [bench.draw(kind) for kind in draw_kinds(config, 40)]
     await bench.start(commands)
     last_start = last_claim = last_report = -100
-    interval = cycle = 1
+    interval, pace, cycle = 1, config.array_size, 1
     following = False  # the slot before was of the same transposed tile
     for slot in _slots(bench.model, commands):
         began = cycle
         while True:
             dut.tile_ready.value = tiles = random.random() < operands
+            if config.int4:
+                dut.int4_ready.value = halves = random.random() < operands
+                tiles = halves if slot.command["int4"] else tiles
             dut.block_ready.value = blocks = random.random() < operands
             cycle += 1
             issued = await bench.cycle(slot, refuse)
@@ -291,8 +290,8 @@ async def issues_every_slot_in_pace(dut, refuse: float, operands: float) -> None
         following = slot.loads
         if slot.first:
             assert tiles or not slot.starts, "started without weights"
-            assert cycle - last_start >= config.array_size
-            last_start = cycle
+            assert cycle - last_start >= pace
+            last_start, pace = cycle, slot.tile_rows(config)
         if slot.claims:
             assert blocks, "started without records"
             assert cycle - last_claim >= slot.record_rows(config)
@@ -310,7 +309,7 @@ async def wastes_no_cycle(dut) -> None:
     """Each slot is issued as early as the pace lets it; padding whatever the buffer says."""
     config = _config(dut)
     bench = _Bench(dut, config)
-    commands = [bench.draw(kind) for kind in _kinds(config, 60)]
+    commands = [bench.draw(kind) for kind in draw_kinds(config, 60)]
     commands += [  # records for each of them, as fast as they can be
         bench.draw("product").replace(drain=Drain.REQUANTIZE, **ONES) for _ in range(12)
     ]
@@ -320,8 +319,10 @@ async def wastes_no_cycle(dut) -> None:
     commands += [any_image(command, config.ub_rows) for command in long]
     await bench.start(commands)
     dut.tile_ready.value = dut.block_ready.value = 1
+    if config.int4:
+        dut.int4_ready.value = 1
     last_start = last_claim = last_report = -100
-    interval = 1
+    interval, pace = 1, tile
     slots = _slots(bench.model, commands)
     slot = next(slots)
     cycle = 0
@@ -330,14 +331,14 @@ async def wastes_no_cycle(dut) -> None:
         cycle += 1
     for following in slots:
         if slot.first:
-            last_start = cycle
+            last_start, pace = cycle, slot.tile_rows(config)
         if slot.claims:
             last_claim = cycle
         if slot.reports:
             last_report, interval = cycle, slot.drain_interval(config)
         due = cycle + 1
         if following.first:
-            due = max(due, last_start + config.array_size)
+            due = max(due, last_start + pace)
         if following.claims:
             due = max(due, last_claim + following.record_rows(config))
         if following.waits_for_drain:
@@ -390,7 +391,14 @@ async def reset_frees_array_and_requantizer(dut) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    thinned(CONFIGS, "16", "8_lanes2", "4_transposed", reason="larger arrays only repeat columns"),
+    thinned(
+        CONFIGS,
+        "16",
+        "8_lanes2",
+        "4_transposed",
+        "4_int4",
+        reason="larger arrays only repeat columns",
+    ),
 )
 def test_vector_sequencer(config: str) -> None:
     simulate(VectorSequencer(CONFIGS[config]), __file__, name=f"vector_sequencer_{config}")

@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import cocotb
@@ -17,20 +18,33 @@ from tpulite_tb.stream import StreamDriver
 
 ROWS = 1 << ROW_BITS
 CONFIGS = {n: Config(array_size=n, ub_rows=ROWS, ram_registers=n == 8) for n in (4, 8, 16)}
+INT4 = {n: replace(CONFIGS[n], int4=True) for n in (4, 8)}
 _MOST_ROWS = 8192  # that one command reads here
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(refuse=[0.0, 0.4], hurry=[True, False], idle=[0.0, 0.98])
 async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> None:
-    """Every output in every cycle: tiles start when they are ready, or later; the FIFO runs dry."""
+    """Every output in every cycle: tiles start when they are ready, or later; the FIFO runs dry.
+
+    Tiles of int4, of half the rows, may come before and after others.
+    """
     width = len(dut.read__response__payload)
     n = width // 8
-    latency = row_read(CONFIGS[n])
+    latency, bits = row_read(CONFIGS[n]), n.bit_length() - 1
     memory = [random.getrandbits(width) for _ in range(ROWS)]
-    commands = [(random.randrange(ROWS - 8 * n), random.randint(1, 6)) for _ in range(12)]
-    tiles = deque(row + n * k for row, k_tiles in commands for k in range(k_tiles))
-    ends = set(accumulate(n * k_tiles for _, k_tiles in commands))
+    has_int4 = hasattr(dut, "int4")
+    kinds = [has_int4 and random.random() < 0.6 for _ in range(12)]
+    sizes = [n // 2 if int4 else n for int4 in kinds]
+    commands = [(random.randrange(ROWS - 8 * n), random.randint(1, 6)) for _ in kinds]
+    tiles = deque(
+        (row + size * k, size)
+        for (row, k_tiles), size in zip(commands, sizes, strict=True)
+        for k in range(k_tiles)
+    )
+    ends = set(
+        accumulate(size * k_tiles for (_, k_tiles), size in zip(commands, sizes, strict=True))
+    )
     driver = StreamDriver(dut, "command", idle=idle)
 
     edge = RisingEdge(dut.clk)
@@ -41,33 +55,41 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> N
     responses: deque[tuple[int, int]] = deque()
     expected: dict[int, tuple[int, list[int]]] = {}
     await reset(dut)
-    driver.extend(row | (k_tiles - 1) << 14 for row, k_tiles in commands)
+    driver.extend(
+        row | (k_tiles - 1) << 14 | int4 << 27
+        for (row, k_tiles), int4 in zip(commands, kinds, strict=True)
+    )
     await edge
-    cycle = last_start = 0
-    starts: list[int] = []
+    cycle = free = claimed = 0  # when a tile may start, and the rows of those that have
+    starts: list[tuple[int, int]] = []
     taken = fetched = asked = sent = 0  # commands: taken, all asked for; rows: asked for, sent
-    while tiles or cycle < last_start + n + latency:
+    while tiles or cycle < free + latency:
         dut.read__request__ready.value = random.random() >= refuse
         valid = bool(responses) and responses[0][0] == cycle
         dut.read__response__valid.value = valid
         dut.read__response__payload.value = (
             memory[responses.popleft()[1]] if valid else random.getrandbits(width)
         )
-        tile_ready = asked - n * len(starts) >= n
-        start = tile_ready and cycle >= last_start + n and (hurry or random.random() < 0.1)
+        tile_ready, int4_ready = (asked - claimed >= rows for rows in (n, n // 2))
+        tile, size = tiles[0] if tiles else (0, n)
+        ready = int4_ready if size < n else tile_ready
+        start = bool(tiles) and ready and cycle >= free and (hurry or random.random() < 0.1)
         zero_point = random.randrange(-128, 128)
         dut.start.value = start
         dut.zero_point.value = zero_point
+        if has_int4:
+            dut.int4.value = size < n if start else random.randrange(2)
         if start:
-            last_start = cycle
-            starts.append(cycle)
-            tile = tiles.popleft()
-            for row in range(n):
+            free, claimed = cycle + size, claimed + size
+            starts.append((cycle, size))
+            tiles.popleft()
+            for row in range(size):
                 data = memory[tile + row].to_bytes(n, "little")
                 weights = [(byte ^ 128) - 128 - zero_point for byte in data]
-                expected[cycle + latency - 1 + row] = (row, weights)
+                expected[cycle + latency - 1 + row] = (row | (size < n) << bits, weights)
         await edge
         assert dut.tile_ready.value == tile_ready
+        assert not has_int4 or dut.int4_ready.value == int4_ready
         assert dut.command__ready.value == (taken - fetched < 2)
         valid = bool(dut.read__request__valid.value)
         assert valid == (taken > fetched and asked - sent < 2 * n), "asks if there is room, only"
@@ -87,8 +109,8 @@ async def sends_tiles_in_time(dut, refuse: float, hurry: bool, idle: float) -> N
     assert dut.read__request__valid.value == 0
     if hurry and not refuse and not idle:
         # Nothing but the array's own cadence separates tiles once two are in the FIFO.
-        gaps = [b - a for a, b in pairwise(starts[3:])]
-        assert gaps.count(n) >= len(gaps) - len(commands)
+        late = [b - a - size for (a, size), (b, _) in pairwise(starts[3:])]
+        assert late.count(0) >= len(late) - len(commands)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -102,6 +124,8 @@ async def reads_every_tile(dut, k_tiles: int) -> None:
     edge = RisingEdge(dut.clk)
     for signal in (dut.start, dut.stop, dut.read__response__valid, dut.zero_point):
         signal.value = 0
+    if hasattr(dut, "int4"):
+        dut.int4.value = 0
     dut.read__response__payload.value = 0
     driver = StreamDriver(dut, "command")
     await reset(dut)
@@ -130,6 +154,8 @@ async def reset_forgets_tiles(dut) -> None:
     edge = RisingEdge(dut.clk)
     for signal in (dut.start, dut.stop, dut.read__response__valid, dut.zero_point):
         signal.value = 0
+    if hasattr(dut, "int4"):
+        dut.int4.value = 0
     dut.read__response__payload.value = 0
     dut.read__request__ready.value = 1
     driver = StreamDriver(dut, "command")
@@ -160,3 +186,8 @@ async def reset_forgets_tiles(dut) -> None:
 @pytest.mark.parametrize("n", CONFIGS)
 def test_weight_sequencer(n: int) -> None:
     simulate(WeightSequencer(CONFIGS[n]), __file__, name=f"weight_sequencer_{n}")
+
+
+@pytest.mark.parametrize("n", INT4)
+def test_tiles_of_int4(n: int) -> None:
+    simulate(WeightSequencer(INT4[n]), __file__, name=f"weight_sequencer_{n}_int4")

@@ -18,6 +18,7 @@ __all__ = [
     "operation_shape",
     "struct_layout",
     "whole_field",
+    "with_int4",
     "with_int16",
 ]
 
@@ -97,3 +98,8 @@ def with_int16(config: Config, layout: data.StructLayout) -> data.StructLayout:
         return layout
     more = {name: field_shape(isa.Opcode.CONV, name) for name in _INT16}
     return data.StructLayout({**layout.members, **more})
+
+
+def with_int4(config: Config, layout: data.StructLayout) -> data.StructLayout:
+    """Return a share of a CONV that says whether its weights are int4, in a machine with int4."""
+    return data.StructLayout({**layout.members, "int4": 1}) if config.int4 else layout

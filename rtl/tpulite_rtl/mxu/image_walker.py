@@ -209,6 +209,8 @@ class ImageWalker(wiring.Component):
                 slot.pad.eq(command.pad ^ Cat(Const(0, 7), slot.lower)),
                 slot.reports.eq(slot.emits & leaves & ~upper),
             ]
+        if self.config.int4:
+            m.d.comb += slot.int4.eq(command.int4)
         if self.config.has_delay_lines:
             # If there are delays, a line of the kernel has three taps, five, or two pairs.
             in_image = (y.as_unsigned() < command.height) & (x.as_unsigned() <= command.width)

@@ -12,7 +12,7 @@ from tpulite_rtl.lib.layout import with_int16
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
 from tpulite_rtl.mxu.preparation import REGION_BITS, prepared_layout
 from tpulite_rtl.mxu.slots import vector_command
-from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
+from tpulite_rtl.mxu.weight_sequencer import weight_command
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
 
 __all__ = ["Intake"]
@@ -45,7 +45,7 @@ class Intake(wiring.Component):
                 # Tokens to take.
                 "take": Out(stream.Signature(unsigned(len(Engine)))),
                 # The shares.
-                "weights": Out(stream.Signature(WEIGHT_COMMAND)),
+                "weights": Out(stream.Signature(weight_command(config))),
                 "records": Out(stream.Signature(RECORD_COMMAND)),
                 "vectors": Out(stream.Signature(vector_command(config))),
                 "drains": Out(stream.Signature(with_int16(config, DRAIN_COMMAND))),

@@ -37,9 +37,9 @@ class MatrixUnit(wiring.Component):
 
     The road of a command: preparation → intake → weights, records and vectors → array →
     accumulator → requantizer → unified buffer → tokens. A k-tile of S slots takes max(S, N)
-    cycles, without a gap between tiles or commands whose operands and tokens are there. There is a
-    slot for each output vector, in dense mode one more for each row of the region, and in
-    depthwise mode one for each input vector of the stream.
+    cycles, of int4 max(S, N / 2), without a gap between tiles or commands whose operands and tokens
+    are there. There is a slot for each output vector, in dense mode one more for each row of the
+    region, and in depthwise mode one for each input vector of the stream.
 
     Parameters
     ----------
@@ -118,6 +118,12 @@ class MatrixUnit(wiring.Component):
             weights.stop.eq(engine.stop),
             records.stop.eq(engine.stop),
         ]
+
+        if config.int4:
+            m.d.comb += [
+                vectors.int4_ready.eq(weights.int4_ready),
+                weights.int4.eq(vectors.int4),
+            ]
 
         # Completions wait here if a token counter is full, and indices until the completion.
         m.submodules.oldest = oldest = StreamFifo(unsigned(INDEX_BITS), _STARTED)

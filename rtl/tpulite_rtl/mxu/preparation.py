@@ -1,9 +1,8 @@
 """Works out what a CONV asks of each part of the matrix unit: all its products in one place."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Engine, Opcode, RecordForm
@@ -13,7 +12,7 @@ from tpulite_rtl.lib.serial_product import DIGITS, accumulate, less_one
 from tpulite_rtl.mxu.accumulator import DRAIN_COMMAND
 from tpulite_rtl.mxu.slots import VECTOR_COMMAND, vector_command
 from tpulite_rtl.mxu.vector_share import share_vectors
-from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND
+from tpulite_rtl.mxu.weight_sequencer import WEIGHT_COMMAND, rows_of_tiles, weight_command
 from tpulite_rtl.vpu.record_loader import RECORD_COMMAND
 
 __all__ = ["PREPARED", "REGIONS", "REGION_BITS", "Preparation", "prepared_layout"]
@@ -42,7 +41,11 @@ PREPARED = data.StructLayout(
 
 def prepared_layout(config: Config) -> data.StructLayout:
     """Return :data:`PREPARED` of a machine."""
-    mine = {"vectors": vector_command(config), "drains": with_int16(config, DRAIN_COMMAND)}
+    mine = {
+        "weights": weight_command(config),
+        "vectors": vector_command(config),
+        "drains": with_int16(config, DRAIN_COMMAND),
+    }
     return data.StructLayout({**PREPARED.members, **mine})
 
 
@@ -102,6 +105,8 @@ class Preparation(wiring.Component):
             prepared.drains.inner_step.eq(Mux(by_y, command.out_pitch, command.out_step)),
             prepared.drains.outer_step.eq(Mux(by_y, command.out_step, command.out_pitch)),
         ]
+        if self.config.int4:
+            m.d.comb += prepared.weights.int4.eq(command.int4)
         for share in (prepared.vectors, prepared.drains):
             members = share.shape().members
             same = [name for name in members if name in command.shape().members]
@@ -132,7 +137,7 @@ class Preparation(wiring.Component):
         with m.If(cycles[0]):
             m.d.sync += kernel.eq(sum(taps))
         last_tile = accumulate(m, "tiles", cycles, first_tiles, (last_block, kernel))
-        rows_of_tile = Const(-1, exact_log2(config.array_size))
+        int4 = command.int4 if config.int4 else None
 
         short = command.record_form == RecordForm.SHORT
         records = Mux(short, config.short_record_rows - 1, config.record_rows - 1)
@@ -159,7 +164,7 @@ class Preparation(wiring.Component):
         ]
         return {
             "accumulators": accumulators,
-            "weights": command.weight_row + Cat(rows_of_tile, last_tile),
+            "weights": command.weight_row + rows_of_tiles(config, last_tile, int4),
             "records": command.record_row + records,
             "output": output,
             "image": image,

@@ -10,7 +10,7 @@ from amaranth.utils import exact_log2
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite_rtl.lib.interfaces import ROW_BITS
-from tpulite_rtl.lib.layout import INDEX_BITS, field_shape, with_int16
+from tpulite_rtl.lib.layout import INDEX_BITS, field_shape, with_int4, with_int16
 from tpulite_rtl.mxu.delay_lines import DELAY
 
 __all__ = [
@@ -62,7 +62,10 @@ VECTOR_COMMAND = data.StructLayout(
 
 def vector_command(config: Config) -> data.StructLayout:
     """Return :data:`VECTOR_COMMAND` of a machine."""
-    layout = with_int16(config, VECTOR_COMMAND)
+    layout = with_int4(config, with_int16(config, VECTOR_COMMAND))
+    if config.int4:  # whose bit is the top one of others' byte step
+        steps = {"byte_step": field_shape(Opcode.CONV, "byte_step", config)}
+        layout = data.StructLayout({**layout.members, **steps})
     if not config.has_transposed_tiles:
         return layout
     return data.StructLayout({**layout.members, "transposed": 1, "weight_row": ROW_BITS})
@@ -97,6 +100,7 @@ def slot_layout(config: Config) -> data.StructLayout:
             "lower": int(config.int16),  # it is the second one of a pair
             "transposed": int(config.has_transposed_tiles),  # weights of its k-tile are so
             "loads": int(config.has_transposed_tiles),  # what enters is a row of them
+            **({"int4": 1} if config.int4 else {}),  # weights of its k-tile are so
             "shift": exact_log2(config.array_size),  # dense mode: first byte in the window
             "pad": signed(8),
             "zero_point": signed(8),

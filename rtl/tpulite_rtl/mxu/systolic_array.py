@@ -1,8 +1,10 @@
 """The weight-stationary systolic array."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from tpulite.arch.build import Build
@@ -16,8 +18,9 @@ from tpulite_rtl.mxu.processing_element import (
 )
 from tpulite_rtl.mxu.skew import Skew
 from tpulite_rtl.mxu.slots import with_lines
+from tpulite_rtl.mxu.weight_lines import WeightLines, weight_layout
 
-__all__ = ["SystolicArray", "early_layout", "psum_width", "vector_layout", "weight_layout"]
+__all__ = ["SystolicArray", "early_layout", "psum_width", "vector_layout"]
 
 
 def psum_width(config: Config) -> int:
@@ -43,13 +46,6 @@ def early_layout(config: Config) -> data.StructLayout:
     delay = with_lines(config, DELAY)
     wide = with_lines(config, 1)
     return data.StructLayout({"activation": signed(ACTIVATION_WIDTH), "delay": delay, "wide": wide})
-
-
-def weight_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a weight row and the array row that it goes to."""
-    n = config.array_size
-    weights = data.ArrayLayout(signed(WEIGHT_WIDTH), n)
-    return data.StructLayout({"weights": weights, "row": range(n)})
 
 
 class SystolicArray(wiring.Component):
@@ -78,6 +74,10 @@ class SystolicArray(wiring.Component):
     ``first`` and before its own, which must not be written then. Vector c, less its zero point,
     becomes column c of the tile: element r is at row r and column c 2 c + r cycles after the first
     of these vectors came.
+
+    The N / 2 rows of a tile of int4 have two weights in a byte. They are written as the first rows
+    of another tile, at least N / 2 cycles after the previous ``first`` was; the tile that follows
+    may have its own ``first`` N / 2 cycles later.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ class SystolicArray(wiring.Component):
         psums: list[Value] = [Const(0, width)] * n
         styles = [Build.of(platform).column_style(col) for col in range(n)]
         captures = self._captures(m)
+        weight_lines = self._weight_lines(m)
         for row in range(n):
-            enable = Signal(name=f"enable{row}")
-            m.d.comb += enable.eq(self.weight.valid & (self.weight.payload.row == row))
+            coming, enables = self._weight_row(m, weight_lines, row)
             activation, first = self._activation(skew.o, row), skew.o[row].first
             depthwise, weight = skew.o[row].depthwise, skew.o[row].activation
             for col in range(n):
@@ -147,8 +147,8 @@ class SystolicArray(wiring.Component):
                     element.i_depthwise.eq(depthwise),
                     element.column.eq(buses[row][col]),
                     element.i_psum.eq(psums[col]),
-                    element.weight.eq(self.weight.payload.weights[col]),
-                    element.weight_enable.eq(enable),
+                    element.weight.eq(coming[col]),
+                    element.weight_enable.eq(enables[col]),
                 ]
                 activation, first = element.o_activation, element.o_first
                 depthwise = element.o_depthwise
@@ -175,6 +175,26 @@ class SystolicArray(wiring.Component):
                     m.d.sync += in_flight[row].eq(1)
         m.d.comb += self.o.valid.eq(in_flight[-1])
         return m
+
+    def _weight_lines(self, m: Module) -> WeightLines | None:
+        """Return what delays weights by columns, if tiles may follow each other so fast."""
+        if not self.config.int4:
+            return None
+        m.submodules.weight_lines = lines = WeightLines(self.config)
+        connect(m, flipped(self.weight), lines.i)
+        return lines
+
+    def _weight_row(
+        self, m: Module, lines: WeightLines | None, row: int
+    ) -> tuple[Sequence[Value], Sequence[Value]]:
+        """Return the weights that come to the elements of a row, and whether each takes its own."""
+        columns = range(self.config.array_size)
+        if lines is None:
+            enable, weights = Signal(name=f"enable{row}"), self.weight.payload.weights
+            m.d.comb += enable.eq(self.weight.valid & (self.weight.payload.row == row))
+            return [weights[col] for col in columns], [enable for _ in columns]
+        takes = [lines.int8[row + col] | lines.int4[(row + 1) // 2 + col] for col in columns]
+        return (lines.odd if row % 2 else lines.even), takes
 
     def _captures(self, m: Module) -> Value:
         """Return whether the first vector of a transposed tile came now, a cycle ago, and so on."""

@@ -25,11 +25,12 @@ def drain_interval(config: Config, *, raw: bool) -> int:
 class VectorSequencer(wiring.Component):
     """Feed the array with the vectors of CONVs: one slot a cycle, no gap between tiles or commands.
 
-    A k-tile starts when its weight tile is there and N cycles after the previous start; the last
-    k-tile of a command that drains also waits for the channel records and for the pace of the
-    requantizer. A slot that reads the buffer may be refused; in depthwise mode not after the first
-    one, because a sum needs N consecutive cycles, and there is no odd vector before the second one.
-    The rows of a transposed weight tile come before the k-tile starts, without a gap.
+    A k-tile starts when its weight tile is there and N cycles after the previous start, or N / 2 if
+    that was one of int4; the last k-tile of a command that drains also waits for the channel
+    records and for the pace of the requantizer. A slot that reads the buffer may be refused; in
+    depthwise mode not after the first one, because a sum needs N consecutive cycles, and there is
+    no odd vector before the second one. The rows of a transposed weight tile come before the k-tile
+    starts, without a gap.
     A slot of cycle t enters the array in cycle t + 3.
 
     Parameters
@@ -45,6 +46,12 @@ class VectorSequencer(wiring.Component):
             "read_odd": Out(ReadPortSignature(config)),
             # The slot in turn reads an odd vector, in this cycle or later.
             "odd": Out(1),
+        }
+        int4 = {  # only in a machine with int4
+            # The next weight tile is there if it is one of int4.
+            "int4_ready": In(1),
+            # The tile that starts is one of int4.
+            "int4": Out(1),
         }
         super().__init__(
             {
@@ -66,6 +73,7 @@ class VectorSequencer(wiring.Component):
                 "start": Out(1),
                 # Weight zero point of this tile.
                 "zero_point": Out(signed(8)),
+                **(int4 if config.int4 else {}),
                 # The channel records of the next requantizing command are there.
                 "block_ready": In(1),
                 # These records will be used by the tile of this cycle's slot.
@@ -106,6 +114,8 @@ class VectorSequencer(wiring.Component):
         records_free = Signal(len(record_rows), init=(1 << len(record_rows)) - 1)
         operands, in_pace, goes = Signal(), Signal(), Signal()
         tile_ready, starts = self.tile_ready, self.issued & slot.first
+        if config.int4:
+            tile_ready = Mux(slot.int4, self.int4_ready, tile_ready)
         steady = there & slot.depthwise & ~slot.first
         if config.has_transposed_tiles:
             tile_ready, starts = tile_ready | slot.transposed, starts & ~slot.transposed
@@ -134,7 +144,8 @@ class VectorSequencer(wiring.Component):
             walker.o.ready.eq(self.issued),
         ]
         with m.If(self.issued & slot.first):
-            m.d.sync += [tile_gap.eq(n - 1), tile_free.eq(0)]
+            rows = Mux(slot.int4, n // 2 - 1, n - 1) if config.int4 else n - 1
+            m.d.sync += [tile_gap.eq(rows), tile_free.eq(0)]
         with m.Elif(~tile_free):
             m.d.sync += [tile_gap.eq(tile_gap - 1), tile_free.eq(tile_gap == 1)]
         uses = self.claim
@@ -168,6 +179,8 @@ class VectorSequencer(wiring.Component):
             self.start.eq(starts),
             self.zero_point.eq(slot.zero_point),
         ]
+        if config.int4:
+            m.d.sync += self.int4.eq(slot.int4)
         m.d.comb += [
             assembler.i.valid.eq(self.issued),
             assembler.row.eq(self.read.response.payload),
