@@ -68,6 +68,22 @@ class OpenBuilder(ModelBuilder):
             "FULLY_CONNECTED", [x, self.constant(values, 0.01), -1], [y], **options
         )
 
+    def over_time(self, x: int) -> int:
+        """Add a dense layer of each of six steps of 16 channels."""
+        shape = self.shape_of(x, 3)
+        options = {"options_type": "GatherOptions"}
+        batch = self.integers("GATHER", [shape, self.known([0, 1])], 2, **options)
+        axes = self.integers("GATHER", [shape, self.known([2])], 1, **options)
+        rows, columns = (
+            self.integers("REDUCE_PROD", [y, self.known([0])], options_type="ReducerOptions")
+            for y in (batch, axes)
+        )
+        options = {"options_type": "PackOptions", "valuesCount": 2}
+        flat = self.integers("PACK", [rows, columns], 2, **options)
+        y = self.dense(self.move("RESHAPE", x, [flat], -1, -1), 16, 24)
+        joined = self.integers("CONCATENATION", [batch, self.known([24])], 3)
+        return self.move("RESHAPE", y, [joined], -1, 6, 24)
+
     def conv(self, x: int, kernel: int, inputs: int, outputs: int, *signature: int) -> int:
         """Add a convolution without padding."""
         values = RNG.integers(-127, 128, (outputs, kernel, kernel, inputs)).astype(np.int8)
@@ -84,18 +100,7 @@ class OpenBuilder(ModelBuilder):
 def dense_over_time() -> bytes:
     """Return a dense layer of each of six steps, as Keras writes it."""
     b = OpenBuilder()
-    x = b.start(6, 16)
-    shape = b.shape_of(x, 3)
-    batch = b.integers("GATHER", [shape, b.known([0, 1])], 2, options_type="GatherOptions")
-    axes = b.integers("GATHER", [shape, b.known([2])], 1, options_type="GatherOptions")
-    rows, columns = (
-        b.integers("REDUCE_PROD", [y, b.known([0])], options_type="ReducerOptions")
-        for y in (batch, axes)
-    )
-    flat = b.integers("PACK", [rows, columns], 2, options_type="PackOptions", valuesCount=2)
-    y = b.dense(b.move("RESHAPE", x, [flat], -1, -1), 16, 24)
-    joined = b.integers("CONCATENATION", [batch, b.known([24])], 3)
-    return b.build(b.move("RESHAPE", y, [joined], -1, 6, 24))
+    return b.build(b.over_time(b.start(6, 16)))
 
 
 def dilated() -> bytes:
@@ -335,3 +340,16 @@ def test_a_file_with_open_extents_is_bound_as_a_range(tmp_path):
         bound = program.bind(shape.height, shape.width, batch=shape.batch)
         given = RNG.integers(-128, 128, (shape.batch, shape.height, shape.width, 3)).astype(np.int8)
         np.testing.assert_array_equal(Session(bound).run(given).output, by_litert(data, given))
+
+
+def test_a_file_that_litert_does_not_run_is_refused_with_its_reason(written):
+    b = OpenBuilder()
+    x = b.start(6, 16)
+    wide = b.open(b.tensor((1, 6, 16), 0.1, dtype="int16"), -1, 6, 16)
+    b.operator("QUANTIZE", [x], [wide])
+    square = b.open(b.tensor((1, 6, 16), 0.1, dtype="int16"), -1, 6, 16)
+    b.operator("SQUARED_DIFFERENCE", [wide, wide], [square])
+    y = b.open(b.tensor((1, 6, 16), 0.1), -1, 6, 16)
+    b.operator("QUANTIZE", [square], [y])
+    with pytest.raises(ValueError, match=r"LiteRT does not run this file: SquaredDifference only"):
+        Model.load(written(b.build(b.over_time(y))))

@@ -75,8 +75,9 @@ def _rows(inputs: Sequence[Shape], output: Shape, _: Mapping[str, Any]) -> int:
 
 
 def _quantized_rows(inputs: Sequence[Shape], output: Shape, _: Mapping[str, Any]) -> int:
-    """QLinearConv: x, scale, zero point, weights as for :func:`_rows`."""
-    return math.prod(output) * math.prod(inputs[3][1:])
+    """QLinearConv: x, scale, zero point, weights as for :func:`_rows`; or read as floats."""
+    literal = len(inputs) > 3
+    return math.prod(output) * math.prod((inputs[3] if literal else _weights(inputs))[1:])
 
 
 def _windows(inputs: Sequence[Shape], output: Shape, _: Mapping[str, Any]) -> int:

@@ -233,7 +233,11 @@ def _operator(
             return Convolution(layer, shapes, config, packed_rows=packed_rows)
         case Depthwise():
             return DepthwiseFilter(layer, config)
-    raise ValueError(f"{layer.title} cannot have a range of shapes: it is {type(layer).__name__}")
+    kind = type(layer).__name__
+    raise ValueError(
+        f"{layer.title} cannot have a range of shapes: it is {kind}; end the network before it "
+        "with --outputs"
+    )
 
 
 def _axes(layer: Conv) -> tuple[Axis1D, Axis1D]:

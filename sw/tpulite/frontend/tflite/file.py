@@ -16,7 +16,7 @@ from tpulite.frontend.tflite.recurrent import (
     kept_variables,
     widen_filters,
 )
-from tpulite.frontend.tflite.settle import settle_shapes
+from tpulite.frontend.tflite.settle import UnsettledError, settle_shapes
 from tpulite.frontend.tflite.tensors import read_tensor
 from tpulite.frontend.tflite.variables import (
     VARIABLE_OPERATORS,
@@ -62,7 +62,11 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
         message names the tensor or the operator.
     """
     untouched, model = data, parse_tflite(data)
-    data = settle_shapes(untouched, model, given)
+    unsettled = None
+    try:
+        data = settle_shapes(untouched, model, given)
+    except UnsettledError as error:
+        unsettled = error
     if data is not untouched:
         model = parse_tflite(data)
     model = widen_filters(model)
@@ -97,7 +101,12 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
         untouched=b"" if data is untouched else untouched,
     )
     graph = Graph(name, tuple(nodes), by_name, inputs, outputs, "tflite", source, states)
-    verify(graph)
+    try:
+        verify(graph)
+    except ValueError:
+        if unsettled is None:
+            raise
+        raise ValueError(f"LiteRT does not run this file: {unsettled}") from unsettled
     return graph
 
 

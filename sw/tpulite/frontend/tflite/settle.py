@@ -22,7 +22,7 @@ from tpulite.frontend.tflite.parse import FileModel, FileTensor, parse_tflite
 from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.needs import require_package
 
-__all__ = ["image_inputs", "settle_shapes"]
+__all__ = ["UnsettledError", "image_inputs", "settle_shapes"]
 
 _SHAPES_ALONE = frozenset({"RANK", "SHAPE"})
 """Operators whose results follow from the shape of their input."""
@@ -62,6 +62,10 @@ _INTEGERS = frozenset({"BOOL", "INT32", "INT64"})
 """Types of shapes and of what is computed with them."""
 
 
+class UnsettledError(ValueError):
+    """LiteRT does not run a file whose shapes are open; what it stores may do."""
+
+
 def settle_shapes(data: bytes, model: FileModel, given: GivenShapes) -> bytes:
     """Return a file that says every shape, or the same one if it does so already.
 
@@ -80,6 +84,8 @@ def settle_shapes(data: bytes, model: FileModel, given: GivenShapes) -> bytes:
 
     Raises
     ------
+    UnsettledError
+        If LiteRT does not run the file, and no shapes are given; the message is LiteRT's.
     ValueError
         If an input has an open extent besides its batch that is not given, or LiteRT refuses what
         is.
@@ -99,9 +105,9 @@ def settle_shapes(data: bytes, model: FileModel, given: GivenShapes) -> bytes:
     try:
         return _settled(data, model, wanted)
     except Exception as error:  # LiteRT's, and of parts of a file that nobody has checked
-        if not given:  # it lacks custom operators and the like: what is stored may do
-            return data
         line = str(error).strip().splitlines() or [type(error).__name__]
+        if not given:  # it lacks custom operators and the like
+            raise UnsettledError(line[0]) from error
         raise ValueError(f"LiteRT rejects the given shapes: {line[0]}") from error
 
 
