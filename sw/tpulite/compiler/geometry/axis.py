@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.isa import CONV
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most, pick
 
 __all__ = [
     "LARGEST_DILATION",
@@ -80,6 +80,10 @@ class Axis1D:
         """Return the geometry of a tensor of ``size`` positions."""
         return replace(self, size=size)
 
+    def part(self, start: Number, kernel: Number, size: Number | None = None) -> "Axis1D":
+        """Return the geometry of some taps, those of a tensor of ``size`` positions if given."""
+        return replace(self, start=start, kernel=kernel, size=self.size if size is None else size)
+
     def outputs(self, size: Number) -> Number:
         """Return the outputs of ``size`` inputs."""
         return (size + self.before + self.after - self.reach) // self.stride + 1
@@ -109,6 +113,26 @@ class Axis1D:
         """
         begin = least(most(self.origin(first), 0), size - 1)
         return begin, least(most(self.origin(last) + self.reach, 1), size)
+
+    def seen(self, first: Number, count: Number) -> tuple[Number, Number, Number]:
+        """Describe what a command reads that computes outputs.
+
+        Parameters
+        ----------
+        first, count : int or array of int
+            The first output, and how many.
+
+        Returns
+        -------
+        pad, seen, position : int or array of int
+            Padding before, positions from there on, and the first one of them. Of padding alone it
+            is a tensor of one position, beyond all that is read.
+        """
+        origin, reach = self.origin(first), (count - 1) * self.stride + self.reach
+        begin = most(origin, 0)
+        seen = least(origin + reach, self.size) - begin
+        nothing = seen <= 0
+        return pick(nothing, reach, begin - origin), most(seen, 1), pick(nothing, 0, begin)
 
     def clip(self, outputs: Numbers, size: int) -> tuple[Numbers, Numbers]:
         """Return the first position of each window inside the image, and where it ends there."""

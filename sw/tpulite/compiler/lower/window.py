@@ -39,8 +39,9 @@ def read_window(
         top, height, row = _clip_rows_of_outputs(y, outputs[0], view.rows)
         y, pitch = replace(y, stride=1), pitch * y.stride
     else:
-        top, height, row = _clip(y, outputs[0], view.rows)
-    left, width, column = _clip(x, outputs[1], range(x.size))
+        top, height, row = y.seen(outputs[0].start, len(outputs[0]))
+        row = max(row, view.rows.start)  # of padding alone
+    left, width, column = x.seen(outputs[1].start, len(outputs[1]))
     y, x = _without_idle_steps(y, outputs[0]), _without_idle_steps(x, outputs[1])
     for what, value, limit in (
         ("Padding", max(top, left), CONV.limit("pad_top")),
@@ -103,18 +104,8 @@ def _without_idle_steps(axis: Axis1D, outputs: range) -> Axis1D:
     return axis
 
 
-def _clip(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
-    """Return padding before, positions that count, and the first one of them."""
-    origin, span = axis.origin(outputs.start), axis.span(outputs)
-    if not span:  # nothing but padding: any image, behind all that is read
-        reach = (len(outputs) - 1) * axis.stride + (axis.kernel - 1) * axis.dilation
-        return reach + 1, 1, present.start
-    first = max(origin, present.start)
-    return first - origin, min(present.stop, span.stop) - first, first
-
-
 def _clip_rows_of_outputs(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
-    """Return the same of an image that has just the rows that the outputs read with one tap."""
+    """Do as :meth:`Axis1D.seen`, for one tap and an image of just the rows that it reads."""
     read = [o for o in outputs if 0 <= axis.origin(o) < axis.size]
     if not read:
         return len(outputs), 1, present.start

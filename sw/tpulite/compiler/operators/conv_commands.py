@@ -7,7 +7,7 @@ import numpy as np
 
 from tpulite.arch.isa import BYTE_STEPS, Drain, Engine, Opcode
 from tpulite.compiler.geometry.closed_forms import Number, pick
-from tpulite.compiler.operators.conv_regions import clip_image, cut_regions, cut_slabs
+from tpulite.compiler.operators.conv_regions import cut_regions, cut_slabs
 from tpulite.compiler.operators.conv_table import ConvWork, conv_numbers, units_of
 from tpulite.compiler.operators.steps import (
     CONSTANT,
@@ -246,18 +246,18 @@ class _Commands:
         regions, region, units, unit = self._regions, self._region, self._units, self._unit
         mine, slabs, number = self._mine, self._slabs, self._result
         slab, panel = regions.slab[region], regions.panel[region]
-        y, x = mine.axis("y"), mine.axis("x")
+        across = units.column[unit], units.columns[unit]
+        y = mine.axis("y").part(units.row[unit], units.rows[unit], mine["height"])
+        x = mine.axis("x").part(*across, mine["width"])
         image, row = np.divmod(regions.row[region], mine["out_height"])
         rows, columns, column = (
             regions.rows[region],
             regions.columns[region],
             regions.column[region],
         )
-        taps = units.row[unit], units.rows[unit]
-        pad_top, height, down = clip_image(y, row, rows, taps, mine["height"])
+        pad_top, height, down = y.seen(row, rows)
         down = down + image * mine["height"] - slabs.top[slab] * mine["sourced"]
-        across, width = (units.column[unit], units.columns[unit]), mine["width"]
-        pad_left, seen, right = clip_image(x, column, columns, across, width)
+        pad_left, seen, right = x.seen(column, columns)
         dense = mine["byte_step"] > 0
         right = pick(dense, across[0], np.maximum(right - self._left[panel], 0))
         block = units.block[unit] * mine["in_block"] * (1 - mine["by_block"])
@@ -298,12 +298,12 @@ class _Commands:
             act_pitch=mine["in_columns"],
             act_block_pitch=mine["in_block"],
             height=height,
-            width=pick(dense, width - right, seen),
+            width=pick(dense, mine["width"] - right, seen),
             pad_top=pad_top,
             pad_left=pick(dense, 0, pad_left),
             blocks=units.blocks[unit],
-            kernel_rows=taps[1],
-            kernel_columns=across[1],
+            kernel_rows=y.kernel,
+            kernel_columns=x.kernel,
             weight_row=self._weight_row,
             acc_row=regions.acc_row[region] + beside,
             accumulate=(units.number[unit] > 0).astype(np.int64),

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import ceil_div
 from tpulite.compiler.plan.segments import FAR, Indices, Segments, Table, cut_parts
 
-__all__ = ["Slabs", "clip_image", "cut_regions", "cut_slabs"]
+__all__ = ["Slabs", "cut_regions", "cut_slabs"]
 
 
 @dataclass(frozen=True)
@@ -151,38 +150,3 @@ def cut_regions(
     acc_row = (before - before[members.starts[tile]]) * joined
     group = members.number * ~joined
     return panels, Regions(layer, tile, slab, j, group, acc_row, *row, *column)
-
-
-def clip_image(
-    axis: Axis1D,
-    first: Indices,
-    count: Indices,
-    taps: tuple[Indices, Indices],
-    size: int | Indices,
-) -> tuple[Indices, Indices, Indices]:
-    """Describe what ranges of outputs read of an image.
-
-    Parameters
-    ----------
-    axis : Axis1D
-        Geometry.
-    first, count : array of int
-        Outputs.
-    taps : tuple of two arrays of int
-        First tap, and how many.
-    size : int or array of int
-        Positions of the image.
-
-    Returns
-    -------
-    pad, seen, position : array of int
-        Padding before, positions from there on, and the first one of them.
-    """
-    origin = first * axis.stride + taps[0] * axis.dilation - axis.before
-    reach = (count - 1) * axis.stride + (taps[1] - 1) * axis.dilation + 1
-    begin = np.maximum(origin, 0)
-    seen = np.minimum(origin + reach, size) - begin
-    nothing = seen <= 0
-    if nothing.any():  # padding alone: an image of one position, beyond all that is read
-        return np.where(nothing, reach, begin - origin), np.maximum(seen, 1), begin * ~nothing
-    return begin - origin, seen, begin

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.arch.isa import CONV, Axis, Drain, Engine, Opcode
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, pick
-from tpulite.compiler.operators.conv_regions import clip_image, cut_slabs
+from tpulite.compiler.operators.conv_regions import cut_slabs
 from tpulite.compiler.operators.depthwise_table import FilterWork, filter_numbers
 from tpulite.compiler.operators.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.operators.transfer import DramTensor, load_constants
@@ -250,14 +250,16 @@ class _Commands:
             self._kernel_part, mine["kernel_parts"] - 1
         )
         taps = Taps(*self._taps.table[:, tap])
-        y, x, out_width = mine.axis("y"), mine.axis("x"), mine["out_width"]
+        out_width = mine["out_width"]
         image, row = np.divmod(self._r_row[region], mine["out_height"])
         rows, columns = self._r_rows[region], self._r_columns[region]
         step = mine["step"]
         reach_y, reach_x = ((count - 1) * step + 1 for count in (taps.rows, taps.columns))
-        pad_top, height, down = clip_image(y, row, rows, (taps.row, reach_y), mine["height"])
-        column, across = self._r_column[region], (taps.column, reach_x)
-        pad_left, width, right = clip_image(x, column, columns, across, mine["width"])
+        y = mine.axis("y").part(taps.row, reach_y, mine["height"])
+        x = mine.axis("x").part(taps.column, reach_x, mine["width"])
+        column = self._r_column[region]
+        pad_top, height, down = y.seen(row, rows)
+        pad_left, width, right = x.seen(column, columns)
         down = down + image * mine["height"] - slabs.top[slab] * mine["sourced"]
         out = (self._r_row[region] - slabs.begin[slab] * mine["stored"]) * out_width + column
         final = self._kernel_part == mine["kernel_parts"] - self._at_once

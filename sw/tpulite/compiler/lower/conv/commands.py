@@ -1,7 +1,6 @@
 """The commands of a convolution: one pass over the kernel for one region and n-block."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tpulite.arch.isa import BYTE_STEPS, RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.geometry.axis import LARGEST_STRIDE, Axis1D
@@ -94,8 +93,8 @@ class ConvCommands:
         record : Region, optional
             Of the last pass, the records of the n-block, unless sums are the output.
         """
-        y = replace(self.y, kernel=len(part.rows), start=part.rows.start)
-        x = replace(self.x, kernel=len(part.columns), start=part.columns.start)
+        y = self.y.part(part.rows.start, len(part.rows))
+        x = self.x.part(part.columns.start, len(part.columns))
         far = x.stride > LARGEST_STRIDE and len(region[1]) > 1
         if self._facts.byte_step:
             fields, place = self._string_window(source[0], y, x, region)

@@ -1,7 +1,6 @@
 """Convolutions on the systolic array."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tpulite.compiler.geometry.cut import SMALLEST_PART, halves
 from tpulite.compiler.lower.context import LayerContext
@@ -134,7 +133,7 @@ class ConvLowering(Lowering[Conv, StripPlan]):
         vectors, tile, read = len(region[0]) * len(region[1]), None, None
         for k, part in enumerate(self._plan.passes[blocks.start]):
             if tile is None or read != (part.rows, part.blocks):
-                y = replace(self._y, kernel=len(part.rows), start=part.rows.start)
+                y = self._y.part(part.rows.start, len(part.rows))
                 store = self._source.some_blocks(part.blocks)
                 tile, loads = store.read(y.needed(region[0]), self._context.index)
                 yield from loads
