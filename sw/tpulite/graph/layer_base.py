@@ -1,6 +1,9 @@
 """What all integer layers have: names of activations, and the shapes that follow from them."""
 
 from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
 
 __all__ = ["Activation", "Layer"]
 
@@ -48,6 +51,13 @@ class Layer:
     def _infer(self, *activations: Activation) -> Activation:
         """Return what the layer computes of such activations; raise ValueError if it cannot."""
         raise NotImplementedError
+
+    def of_channels(self, some: np.ndarray | slice) -> Self:
+        """Return the layer that computes some channels: a mask, indices, or a slice.
+
+        A layer without parameters of channels is returned as it is.
+        """
+        return self
 
     def check(self, activations: tuple[Activation, ...], output: Activation) -> None:
         """Check that the layer computes ``output`` of ``activations``.

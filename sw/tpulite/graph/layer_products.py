@@ -1,8 +1,8 @@
 """Integer layers of the systolic array: convolutions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -95,6 +95,11 @@ class Conv(Layer):
             "padding": (top, left // 2, bottom, right // 2),
         }
 
+    def of_channels(self, some: np.ndarray | slice) -> Self:
+        """Return the layer that computes some channels."""
+        record = self.requantization and self.requantization.of(some)
+        return replace(self, weight=self.weight[..., some], requantization=record)
+
     def _check_digits(self, digits: np.ndarray) -> None:
         check_array(self.title, "digits", digits, "int64", 1)
         if not self.int16 or len(digits) != self.weight.shape[2] or digits.min() < 0:
@@ -138,6 +143,11 @@ class Depthwise(Layer):
             raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
         height, width = _slide(self, x.shape, kernel[:2])
         return Activation((height, width, kernel[2]))
+
+    def of_channels(self, some: np.ndarray | slice) -> Self:
+        """Return the layer that computes some channels."""
+        record = self.requantization.of(some)
+        return replace(self, weight=self.weight[..., some], requantization=record)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,6 +1,7 @@
 """Integer layers of the vector path: everything elementwise, and pooling."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -139,6 +140,11 @@ class Affine(Layer):
         if x.shape[2] != len(self.gain):
             raise ValueError(f"{self.title} has {len(self.gain)} gains, not {x.shape[2]}")
         return x
+
+    def of_channels(self, some: np.ndarray | slice) -> Self:
+        """Return the layer that computes some channels."""
+        record = self.requantization.of(some)
+        return replace(self, gain=self.gain[some], requantization=record)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

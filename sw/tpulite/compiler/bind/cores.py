@@ -3,15 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
-
-import numpy as np
 
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
 from tpulite.compiler.geometry.closed_forms import cuts
 from tpulite.compiler.operators.shapes import Shape, ShapeRange
-from tpulite.graph.layers import Affine, Conv, Depthwise, LayerGraph
+from tpulite.graph.layers import Conv, LayerGraph
 
 __all__ = ["CoreProgram", "bind_cores"]
 
@@ -119,20 +116,13 @@ def _core(
 def _some_channels(layers: LayerGraph, channels: range) -> LayerGraph:
     """Return a network of one layer that computes some channels of its output."""
     (layer,) = layers.layers
-    some, activations = np.arange(channels.start, channels.stop), dict(layers.activations)
+    activations = dict(layers.activations)
     read = () if isinstance(layer, Conv) else layer.inputs
     for name in (*read, layer.output):
         old = activations[name]
         activations[name] = replace(old, shape=(*old.shape[:2], len(channels)))
-    changes: dict[str, Any] = {}
-    if isinstance(layer, Affine | Conv | Depthwise) and layer.requantization is not None:
-        changes["requantization"] = layer.requantization.of(some)
-    if isinstance(layer, Conv | Depthwise):
-        changes["weight"] = np.ascontiguousarray(layer.weight[..., some])
-    if isinstance(layer, Affine):
-        changes["gain"] = layer.gain[some]
-    layer = replace(layer, **changes)
-    return replace(layers, layers=(layer,), activations=activations)
+    layer = layer.of_channels(slice(channels.start, channels.stop))
+    return layers.with_layers([layer], activations)
 
 
 def _ranges(extent: int, parts: int, unit: int) -> list[range]:

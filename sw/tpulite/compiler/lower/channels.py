@@ -1,16 +1,13 @@
 """A layer cut by channel blocks: some of them at a time, as if they were all."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.place.stores import Store
 from tpulite.graph.layers import (
-    Affine,
     Concat,
     Conv,
     DepthToSpace,
-    Depthwise,
     Layer,
     MatMul,
     Pick,
@@ -68,19 +65,4 @@ def cut_channels(
             else store.some_blocks(blocks)
             for name, store in stores.items()
         }
-        yield _of_channels(layer, channels), some
-
-
-def _of_channels(layer: Layer, channels: slice) -> Layer:
-    """Return the layer with the parameters of some channels of its output."""
-    match layer:
-        case Conv() | Depthwise():
-            weight = layer.weight[..., channels]
-            if layer.requantization is None:
-                return replace(layer, weight=weight)
-            requantization = layer.requantization.of(channels)
-            return replace(layer, weight=weight, requantization=requantization)
-        case Affine():
-            requantization = layer.requantization.of(channels)
-            return replace(layer, gain=layer.gain[channels], requantization=requantization)
-    return layer
+        yield layer.of_channels(channels), some

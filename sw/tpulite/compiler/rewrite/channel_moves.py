@@ -11,7 +11,7 @@ from tpulite.arch.numerics import INT8
 from tpulite.golden.ops import requantize_sums
 from tpulite.graph.layers import Affine, Conv, Depthwise, Layer, LayerGraph, Lut, Pick, Pool
 
-__all__ = ["fold_channel_moves", "in_order"]
+__all__ = ["fold_channel_moves"]
 
 _BY_CHANNEL = Depthwise | Affine | Lut | Pool
 """Layers of which each output channel depends on the same channel of the only input."""
@@ -80,7 +80,7 @@ def _made_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, L
             return None
         if not isinstance(maker, Conv | _BY_CHANNEL):
             return None
-        new = replace(in_order(maker, order), output=output)
+        new = replace(maker.of_channels(order), output=output)
         changed[maker.name] = new
         if isinstance(maker, Conv):
             return changed if maker.requantization is not None else None
@@ -111,22 +111,11 @@ def _read_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, L
                     return None
                 names[reader.output] = f"{reader.output}/moved"
                 ends = {"inputs": (names[name],), "output": names[reader.output]}
-                changed[reader.name] = replace(in_order(reader, np.argsort(order)), **ends)
+                changed[reader.name] = replace(reader.of_channels(np.argsort(order)), **ends)
                 left.append(reader.output)
             else:
                 return None
     return changed
-
-
-def in_order(layer: Layer, order: Order) -> Layer:
-    """Return a layer that computes other channels."""
-    if isinstance(layer, Conv | Depthwise):
-        record = layer.requantization and layer.requantization.of(order)
-        return replace(layer, weight=layer.weight[..., order], requantization=record)
-    if isinstance(layer, Affine):
-        record = layer.requantization.of(order)
-        return replace(layer, gain=layer.gain[order], requantization=record)
-    return layer
 
 
 def _pays(

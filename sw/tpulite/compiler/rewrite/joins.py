@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
 from tpulite.compiler.plan.layer_cost import compute_cycles
-from tpulite.compiler.rewrite.channel_moves import in_order
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -139,7 +138,7 @@ def _changed(orders: Mapping[str, Order], layers: LayerGraph) -> LayerGraph:
         if order is not None:
             if isinstance(layer, Pick):
                 layer = replace(layer, channels=tuple(range(len(order))))
-            layer = in_order(layer, order)
+            layer = layer.of_channels(order)
         if isinstance(layer, Conv) and (read := orders.get(layer.inputs[0])) is not None:
             _, first = np.unique(read, return_index=True)
             shape = (*layer.weight.shape[:2], len(read), layer.weight.shape[3])

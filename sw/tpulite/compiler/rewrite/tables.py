@@ -89,8 +89,7 @@ def _of_one_channel(layer: Layer) -> Layer | None:
     record = layer.requantization
     if not record.uniform or np.ptp(record.bias) or np.ptp(layer.gain):
         return None
-    first = np.zeros(1, np.intp)
-    return replace(layer, gain=layer.gain[:1], requantization=record.of(first))
+    return layer.of_channels(slice(1))
 
 
 def _without_unread(layers: LayerGraph) -> LayerGraph:

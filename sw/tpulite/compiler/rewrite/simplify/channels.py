@@ -10,9 +10,7 @@ from tpulite.compiler.rewrite.simplify.ranges import Range
 from tpulite.golden.ops import wrap32
 from tpulite.graph.layers import (
     Activation,
-    Affine,
     Conv,
-    Depthwise,
     Layer,
     LayerGraph,
     Requantization,
@@ -54,16 +52,9 @@ def _narrow(layer: Layer, needed: Mapping[str, Mask], x: Range) -> Layer:
     if inputs.all() and outputs.all():
         return layer
     if isinstance(layer, Conv):
-        weight = layer.weight[:, :, inputs][..., outputs]
         record = layer.requantization and _fold(layer, layer.requantization, ~inputs, x)
-        return replace(layer, weight=weight, requantization=record and record.of(outputs))
-    if isinstance(layer, Depthwise):
-        record = layer.requantization.of(outputs)
-        return replace(layer, weight=layer.weight[..., outputs], requantization=record)
-    if isinstance(layer, Affine):
-        record = layer.requantization.of(outputs)
-        return replace(layer, gain=layer.gain[outputs], requantization=record)
-    return layer
+        layer = replace(layer, weight=layer.weight[:, :, inputs], requantization=record)
+    return layer.of_channels(outputs)
 
 
 def _fold(layer: Conv, record: Requantization, missing: Mask, x: Range) -> Requantization:
