@@ -10,6 +10,7 @@ pytest.importorskip("gguf", reason="gguf is missing (pip install gguf)")
 pytest.importorskip("tokenizers", reason="tokenizers is missing (pip install tokenizers)")
 import onnxruntime
 
+from tpulite.arch.config import Config
 from tpulite.language.model import load_language_model
 from tpulite.language.sampling import Sampling
 from tpulite.language.step import state_names, step_file
@@ -38,8 +39,12 @@ def model(path):
 
 @pytest.fixture(scope="module")
 def library(path):
+    return library_of(step_file(read_llama(path), _POSITIONS))
+
+
+def library_of(file):
     """ONNX Runtime on the file: logits after each token, and the cache."""
-    session = onnxruntime.InferenceSession(step_file(read_llama(path), _POSITIONS))
+    session = onnxruntime.InferenceSession(file)
     names = [output.name for output in session.get_outputs()]
     shapes = {x.name: x.shape for x in session.get_inputs()}
 
@@ -61,6 +66,17 @@ def test_every_token_and_the_cache_are_the_librarys(model, library):
         assert np.array_equal(writer.read(token), logits)
         for name, cache in states.items():
             assert np.array_equal(writer.cache[name], cache)
+
+
+def test_weights_of_4_bits_are_the_librarys_too(path, model):
+    """Other parts of a token take cycles, too, so it takes more than half of them."""
+    narrow = load_language_model(path, positions=_POSITIONS, int4=True, config=Config(int4=True))
+    writer = narrow.writer()
+    library = library_of(step_file(read_llama(path), _POSITIONS, int4=True))
+    for token, (logits, _) in zip(_PROMPT, library(_PROMPT), strict=True):
+        assert np.array_equal(writer.read(token), logits)
+    assert narrow.weight_bytes < 0.6 * model.weight_bytes
+    assert narrow.cycles < 0.9 * model.cycles
 
 
 def test_products_run_on_the_machine(model):

@@ -7,6 +7,7 @@ from tpulite.program import Program
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.drawn.layer_graphs import MATRICES, MOVING
+from tpulite_testing.drawn.narrow import narrowed
 from tpulite_testing.drawn.sizes import random_sized_layer
 from tpulite_testing.kept import kept_program
 from tpulite_testing.replay.case import Case
@@ -16,6 +17,7 @@ __all__ = ["drawn_cases"]
 _COUNTS = {
     **{"layer_form": 160, "layer_size": 200, "network": 130, "moving": 40, "upwards": 30},
     "matrices": 40,
+    "int4": 20,
 }
 """How many cases of each family; more are added at the end, so that those before stay the same."""
 
@@ -46,8 +48,9 @@ def _draw(family: str, seed: int) -> Compilation:
     choices = Seeded(seed)
     if family == "layer_size":
         return random_sized_layer(choices)
-    most = {"layer_form": 1, "moving": 8, "upwards": 5, "matrices": 8}.get(family, 12)
-    return random_compilation(choices, most=most, more=_MORE.get(family, ()))
+    most = {"layer_form": 1, "moving": 8, "upwards": 5, "matrices": 8, "int4": 4}.get(family, 12)
+    drawn = random_compilation(choices, most=most, more=_MORE.get(family, ()))
+    return narrowed(drawn, seed) if family == "int4" else drawn
 
 
 def _compile(family: str, seed: int) -> tuple[Program, ...]:
