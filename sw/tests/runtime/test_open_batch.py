@@ -353,3 +353,18 @@ def test_a_file_that_litert_does_not_run_is_refused_with_its_reason(written):
     b.operator("QUANTIZE", [square], [y])
     with pytest.raises(ValueError, match=r"LiteRT does not run this file: SquaredDifference only"):
         Model.load(written(b.build(b.over_time(y))))
+
+
+def test_shapes_that_broadcast_are_constants():
+    """Keras writes ``x ** 2`` as POW of an exponent that is repeated to the shape of x."""
+    b = OpenBuilder()
+    x = b.start(6, 16)
+    nothing = b.constant(np.zeros(0, np.int32))
+    shape = b.integers("BROADCAST_ARGS", [b.shape_of(x, 3), nothing], 3)
+    two = b.constant(np.array(20, np.int8), 0.1)
+    repeated = b.open(b.tensor((1, 1, 1), 0.1), -1, -1, -1)
+    b.operator("BROADCAST_TO", [two, shape], [repeated])
+    y = b.open(b.tensor((1, 6, 16), 0.1), -1, 6, 16)
+    graph = load_tflite(b.build(b.operator("MUL", [x, repeated], [y], options_type="MulOptions")))
+    assert [node.op for node in graph.nodes] == ["mul"]
+    assert graph.tensors[graph.nodes[0].inputs[1]].shape == (1, 6, 16)

@@ -36,6 +36,7 @@ _VERSIONS = {
     schema.BuiltinOperator.SHAPE: 1,
     schema.BuiltinOperator.WHERE: 1,
     schema.BuiltinOperator.SELECT_V2: 1,
+    schema.BuiltinOperator.BROADCAST_ARGS: 1,
     schema.BuiltinOperator.CALL_ONCE: 1,
     schema.BuiltinOperator.VAR_HANDLE: 1,
     schema.BuiltinOperator.READ_VARIABLE: 1,

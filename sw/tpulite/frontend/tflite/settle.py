@@ -52,7 +52,8 @@ _DECIDED_BY_DATA = frozenset(
 
 _MOVING = frozenset(
     {
-        *("BROADCAST_TO", "CAST", "CONCATENATION", "EXPAND_DIMS", "FILL", "GATHER", "PACK"),
+        *("BROADCAST_ARGS", "BROADCAST_TO", "CAST", "CONCATENATION", "EXPAND_DIMS", "FILL"),
+        *("GATHER", "PACK"),
         *("RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK"),
     }
 )
@@ -147,7 +148,11 @@ class _Known:
 
 
 def _known(model: FileModel) -> _Known:
-    stored = {i for i, x in enumerate(model.tensors) if x.data is not None and not x.variable}
+    stored = {
+        i
+        for i, x in enumerate(model.tensors)
+        if (x.data is not None or 0 in x.shape) and not x.variable  # what is empty has no data
+    }
     constant, derived, open_ = set(stored), dict[int, None](), set[int]()
     settled: list[int] = []
     runs = False
