@@ -16,7 +16,8 @@ TARGETS = {
 }
 """Prefix of the compiler, and its options."""
 
-SOURCES = ("tpulite", "tpulite_network", "tpulite_layout", "tpulite_host", "tpulite_host_float")
+HOST = ("tpulite_host", "tpulite_host_float", "tpulite_host_lstm")
+SOURCES = ("tpulite", "tpulite_network", "tpulite_layout", *HOST)
 
 
 def code_bytes(source: Path, tools: str, flags: tuple[str, ...]) -> int:

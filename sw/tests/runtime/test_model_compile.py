@@ -23,6 +23,26 @@ def part(pixels, *channels):
     return b.graph(y)
 
 
+def renamed(layers, prefix):
+    """Return the same layers with other names."""
+    return replace(
+        layers,
+        layers=tuple(
+            replace(
+                layer,
+                name=prefix + layer.name,
+                inputs=tuple(prefix + name for name in layer.inputs),
+                output=prefix + layer.output,
+            )
+            for layer in layers.layers
+        ),
+        activations={prefix + name: image for name, image in layers.activations.items()},
+        inputs=tuple(prefix + name for name in layers.inputs),
+        outputs=tuple(prefix + name for name in layers.outputs),
+        constants={prefix + name: value for name, value in layers.constants.items()},
+    )
+
+
 @pytest.fixture
 def efforts(monkeypatch):
     """Note with which effort the compiler is called."""
@@ -55,8 +75,19 @@ def test_one_part_has_all_of_it_and_many_have_none(efforts):
     compile_parts([part(8, 32)], CONFIG, Options(effort=600))
     assert efforts == [600]
     efforts.clear()
-    compile_parts([part(8, 32)] * 12, CONFIG, Options(effort=5000))
+    compile_parts([part(8, 32 + i) for i in range(12)], CONFIG, Options(effort=5000))
     assert efforts == [0] * 12
+
+
+def test_parts_that_differ_in_names_alone_are_compiled_once(efforts):
+    parts = [part(8, 32), part(8, 48), renamed(part(8, 32), "other/")]
+    programs = compile_parts(parts, CONFIG, Options(effort=0))
+    assert efforts == [0, 0]
+    first, _, last = programs
+    assert first.commands is last.commands and first.constants is last.constants
+    for program, layers in zip(programs, parts, strict=True):
+        assert tuple(spec.name for spec in program.inputs) == layers.inputs
+        assert tuple(spec.name for spec in program.outputs) == layers.outputs
 
 
 def test_parts_come_from_the_cache_and_are_shown_once(efforts, tmp_path):

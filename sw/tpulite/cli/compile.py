@@ -11,7 +11,7 @@ from tpulite.cli.common import json_option, save_json, say, show
 from tpulite.cli.compiling import compile_model, report_model, validate_model
 from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.help import Topic, command, option
-from tpulite.cli.info import summary
+from tpulite.cli.info import summaries
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, answer_options
@@ -93,7 +93,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
         Views(html=html).save(model, profile_model(model), None, grouped=dumps.grouped(model))
     console = Console()
     if model.programs:
-        say(console, f"{output}: {'; '.join(summary(program) for program in model.programs)}")
+        say(console, f"{output}: {summaries(model.programs)}")
     else:
         say(console, f"{network}: nothing runs on the machine; all operators run on the CPU")
         if step := next_step(model.graph, str(network)):

@@ -1,7 +1,9 @@
 """The commands ``info`` and ``disasm``: what files hold."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -23,7 +25,7 @@ from tpulite.runtime.device import device_names
 from tpulite.runtime.model_file import is_model_file, load_model_file
 from tpulite.zoo import network_names
 
-__all__ = ["disasm", "info", "summary"]
+__all__ = ["disasm", "info", "summaries", "summary"]
 
 
 @command()
@@ -153,6 +155,12 @@ def summary(program: Program) -> str:
         f"{counted(len(program.constants), 'byte')} of constants, {counted(program.macs, 'MAC')}"
         f"{', bound to its shape' * program.bound}"
     )
+
+
+def summaries(programs: Iterable[Program]) -> str:
+    """Return the sizes of programs, in their order; of equal ones in a row once, and how many."""
+    parts = ((text, len([*each])) for text, each in groupby(map(summary, programs)))
+    return "; ".join(f"{count} programs of {text}" if count > 1 else text for text, count in parts)
 
 
 def _details(program: Program) -> str:

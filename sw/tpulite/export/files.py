@@ -15,8 +15,8 @@ __all__ = ["describe", "export_files"]
 
 _SUFFIXES = (".c", ".h")
 
-_FLOAT = "tpulite_host_float"
-"""The source that only networks need which compute with floats."""
+_OPTIONAL = "tpulite_host_float", "tpulite_host_lstm"
+"""Sources of functions that few networks call."""
 
 
 def export_files(
@@ -45,13 +45,11 @@ def export_files(
         f"{name}.json": json.dumps(describe(network), indent=1) + "\n",
     }
     calls = {step.call.function for step in network.steps if isinstance(step, HostStep)}
-    declared = (FOLDER / f"{_FLOAT}.c").read_text()
-    floats = any(f"void {call}(" in declared for call in calls)
-    runtime = {
-        source.name: source.read_text()
-        for source in sorted(path for path in FOLDER.iterdir() if path.suffix in _SUFFIXES)
-        if source.stem != _FLOAT or floats
-    }
+    runtime = {}
+    for source in sorted(path for path in FOLDER.iterdir() if path.suffix in _SUFFIXES):
+        text = source.read_text()
+        if source.stem not in _OPTIONAL or any(f"void {call}(" in text for call in calls):
+            runtime[source.name] = text
     sources = [file for file in runtime if file.endswith(".c")]
     texts |= folder_texts(network, references, name, sources) | runtime
     blobs = {f"{name}_image.bin": network.image}

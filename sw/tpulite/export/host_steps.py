@@ -1,22 +1,27 @@
 """Operators of the host as calls of C functions, with tables that hold the exact bits."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from tpulite.export.calls import HostCall
+from tpulite.arch.numerics import quantize_multiplier
+from tpulite.export.calls import HostCall, PlannedCall
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.softmax import FIXED_POINT, fixed_point_exponentials
 from tpulite.quant.own import requantize_table
+from tpulite.runtime.host.lstm import output_scale, quantized_clip
 from tpulite.runtime.host.ops import dequantize, quantize
 from tpulite.runtime.host.softmax import exponentials
 
-__all__ = ["HOST_CALLS", "along_axis", "copied", "host_call", "least_floats"]
+__all__ = ["HOST_CALLS", "along_axis", "copied", "host_call", "least_floats", "stack_calls"]
 
 _INFINITY = 0x7F800000
 _INTEGERS = 256
+_GATE_BITS = 15
+"""Integer bits of a cell whose scale is 1."""
 
 
 def host_call(node: Node, graph: Graph, exact: Exactness) -> HostCall:
@@ -152,6 +157,81 @@ def _softmax(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     return HostCall("tpulite_softmax_float", "tpulite_softmax_floats", fields)
 
 
+def _lstm_gates(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    x, _ = _ends(node, graph)
+    y, bias = graph.tensors[node.outputs[0]], graph.tensors[node.inputs[2]].data
+    assert bias is not None
+    gates, (batch, width) = len(node["input_scales"]), y.shape
+    steps = math.prod(x.shape) // math.prod(y.shape)
+    major = node["time_major"]
+    fields = {
+        "batch": batch,
+        "gates": gates,
+        "cells": width // gates,
+        "first": node["step"] * width * (batch if major else 1),
+        "step": width * (1 if major else steps),
+        **_scales(node["input_scales"]),
+        **_scales(node["recurrent_scales"], "other_"),
+    }
+    return HostCall("tpulite_lstm_gates", "tpulite_lstm_sums", fields, {"bias": bias})
+
+
+def _lstm_cell(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    return _lstm_state(node, graph, "tpulite_lstm_cell", {"clip": quantized_clip(node)})
+
+
+def _lstm_output(node: Node, graph: Graph, exact: Exactness) -> HostCall:
+    multiplier, shift = quantize_multiplier(output_scale(node))
+    fields = {"multiplier": multiplier, "shift": shift, "zero_point": node["hidden_zero_point"]}
+    fields = {f"output_{name}": value for name, value in fields.items()}
+    return _lstm_state(node, graph, "tpulite_lstm_output", fields)
+
+
+def _lstm_state(node: Node, graph: Graph, function: str, more: Mapping[str, object]) -> HostCall:
+    """Return the call of a function of gates and cells."""
+    gates, cell = (graph.tensors[name].shape for name in node.inputs[:2])
+    fields: dict[str, object] = {
+        **more,
+        "batch": cell[0],
+        "gates": gates[1] // cell[1],
+        "cells": cell[1],
+        "bits": _GATE_BITS + node["cell_power"],
+    }
+    pointers = {}
+    for name in node.inputs[2:]:
+        weights = graph.tensors[name].data
+        assert weights is not None
+        fields |= _scales(node["peephole_scales"])
+        pointers["peepholes"] = weights
+    return HostCall(function, "tpulite_lstm_state", fields, pointers)
+
+
+def _scales(scales: Sequence[float], prefix: str = "") -> dict[str, object]:
+    """Return the multipliers and shifts of scales."""
+    pairs = [quantize_multiplier(scale) for scale in scales]
+    names = f"{prefix}multipliers", f"{prefix}shifts"
+    return {name: list(each) for name, each in zip(names, zip(*pairs, strict=True), strict=True)}
+
+
+def stack_calls(node: Node, graph: Graph) -> list[PlannedCall]:
+    """Return the calls that put tensors side by side along a new axis."""
+    y, axis = graph.tensors[node.outputs[0]], node["axis"]
+    size = math.prod(y.shape[axis + 1 :]) * np.dtype(y.dtype).itemsize
+    rows = {"rows": math.prod(y.shape[:axis]), "row_bytes": size, "step": y.shape[axis] * size}
+    each = (
+        HostCall("tpulite_put_rows", "tpulite_rows", rows | {"first": index * size})
+        for index in range(y.shape[axis])
+    )
+    return [
+        PlannedCall((name,), partial(_same, call))
+        for name, call in zip(node.inputs, each, strict=True)
+    ]
+
+
+def _same(call: HostCall) -> HostCall:
+    return call
+
+
 def along_axis(node: Node, x: Tensor) -> dict[str, object]:
     """Return the fields of a call that works along an axis: extents around it, and the type."""
     axis = node.attributes.get("axis", -1) % len(x.shape)
@@ -170,6 +250,9 @@ def _ends(node: Node, graph: Graph) -> tuple[Tensor, Tensor]:
 HOST_CALLS: Mapping[str, Callable[[Node, Graph, Exactness], HostCall]] = {
     "argmax": _argmax,
     "dequantize": _dequantize,
+    "lstm_cell": _lstm_cell,
+    "lstm_gates": _lstm_gates,
+    "lstm_output": _lstm_output,
     "quantize": _quantize,
     "requantize": _requantize,
     "reshape": _reshape,

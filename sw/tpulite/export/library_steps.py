@@ -11,7 +11,7 @@ from tpulite.export.calls import HostCall, PlannedCall
 from tpulite.export.float_softmax import softmax_of_bytes
 from tpulite.export.float_sums import summed
 from tpulite.export.float_windows import pooled, resized
-from tpulite.export.host_steps import HOST_CALLS, host_call
+from tpulite.export.host_steps import HOST_CALLS, host_call, stack_calls
 from tpulite.export.moves import moved
 from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Graph, Node, Tensor
@@ -52,9 +52,15 @@ def planned_calls(
     for node in reversed(segment.nodes):
         if needed.isdisjoint(node.outputs):
             continue
+        if node.op == "stack":
+            calls = stack_calls(node, graph)
+            needed.update(node.inputs)
+            planned += [(node, call) for call in reversed(calls)]
+            continue
         call = library_call(node, graph, exact)
         if call is None and node.op in HOST_CALLS and is_own(node, graph, exact):
-            call = PlannedCall(node.inputs[:1], partial(host_call, node, graph, exact))
+            given = tuple(x for x in node.inputs if graph.tensors[x].data is None)
+            call = PlannedCall(given[:2], partial(host_call, node, graph, exact))
         call = call or moved(node, graph)
         needed.update(node.inputs if call is None else call.reads)
         planned.append((node, call))

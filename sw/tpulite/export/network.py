@@ -131,6 +131,7 @@ class _Exporter:
 
     model: Model
     image: bytearray = field(default_factory=bytearray)
+    laid: dict[bytes, int] = field(default_factory=dict)
     tensors: list[HostTensor] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
     memory_bytes: int = 0
@@ -213,10 +214,11 @@ class _Exporter:
         return ExportedProgram(program, constants, commands, windows, inputs, outputs)
 
     def _lay(self, data: bytes) -> int:
-        """Add a part to the image and return its first byte."""
-        start = _up(len(self.image), PAGE_BYTES)
-        self.image += bytes(start - len(self.image)) + data
-        return start
+        """Add a part to the image, unless it is there, and return its first byte."""
+        if data not in self.laid:
+            start = self.laid[data] = _up(len(self.image), PAGE_BYTES)
+            self.image += bytes(start - len(self.image)) + data
+        return self.laid[data]
 
     def _number(self, name: str) -> int:
         """Return the number of a tensor, which may be new."""

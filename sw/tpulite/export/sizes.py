@@ -106,5 +106,7 @@ def _table_bytes(call: HostCall) -> int:
         "tpulite_axis_sums": 4 * 8,
         "tpulite_pair_tables": 4 * (10 + 512),
         "tpulite_average_sums": 4 * 258,
+        "tpulite_lstm_sums": 4 * 22,
+        "tpulite_lstm_state": 4 * 15,
     }
     return words.get(call.arguments, 0) + sum(x.nbytes for x in call.pointers.values())

@@ -69,6 +69,38 @@ void tpulite_transpose(const void *transposition, const void *x, void *y);
 /* The same elements in another shape. */
 void tpulite_copy(const void *bytes, const void *x, void *y); /* bytes: const uint32_t * */
 
+/* Rows of a tensor as rows of a larger one: at byte `first`, and from there on `step` bytes apart. */
+typedef struct {
+    uint32_t rows, row_bytes, first, step;
+} tpulite_rows;
+void tpulite_put_rows(const void *rows, const void *x, void *y);
+
+/* A step of an LSTM after its products, as TensorFlow Lite's integer kernel computes it. Gates are
+ * input (none if there are 3), forget, candidate and output, each of all cells of a sequence. */
+
+/* Gates, int16 with 12 fractional bits, of int32 sums: `x` has those of the inputs of all steps, the
+ * first ones of this step at `first` and those of the next sequence `step` later; `other` has those
+ * of the outputs before. */
+typedef struct {
+    uint32_t batch, gates, cells, first, step;
+    const int32_t *bias;
+    int32_t multipliers[4], shifts[4], other_multipliers[4], other_shifts[4];
+} tpulite_lstm_sums;
+void tpulite_lstm_gates(const void *sums, const void *x, const void *other, void *y);
+
+/* The cell state, int16 with `bits` integer bits, of gates and the one before: clipped, unless `clip`
+ * is 0. Then the output, int8, of gates and that cell state. Peepholes are weights of input (if there
+ * is one), forget and output gate, or NULL. */
+typedef struct {
+    uint32_t batch, gates, cells, bits;
+    int32_t clip;                                      /* of the cell state */
+    int32_t output_multiplier, output_shift, output_zero_point;
+    const int16_t *peepholes;
+    int32_t multipliers[3], shifts[3];
+} tpulite_lstm_state;
+void tpulite_lstm_cell(const void *state, const void *x, const void *other, void *y);
+void tpulite_lstm_output(const void *state, const void *x, const void *other, void *y);
+
 /* The place of the largest along an axis, the first of equal ones. */
 typedef struct {
     uint32_t outer, count, inner; /* extents before the axis, of it, and behind it */

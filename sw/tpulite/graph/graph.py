@@ -93,8 +93,11 @@ class Node:
       window behind the frame is the second output; rank
     - lstm: inputs of TFLite; output and cell state behind it are outputs, too; time_major,
       cell_power, cell_clip, hidden_scale, hidden_zero_point
-    - lstm_step: sums of the input of all steps, sums of the output before, cell state, bias,
-      peepholes?; attributes of lstm, step, and scales of the sums of each gate
+    - lstm_gates: sums of the input of all steps, sums of the output before, bias; step,
+      time_major, input_scales and recurrent_scales (of the sums of each gate)
+    - lstm_cell: gates, cell state, peepholes?; cell_power, cell_clip, peephole_scales?
+    - lstm_output: gates, cell state behind the step, peepholes?; cell_power, hidden_scale,
+      hidden_zero_point, peephole_scales?
     - stack: x...; axis (a new one)
     - unsupported: a form of a known operator that has no attributes here; reason, and for a linear
       interpolation places (of each axis the positions between elements)

@@ -19,8 +19,6 @@ _SOFTMAX_SCALE = 1 / 256
 
 def is_own(node: Node, graph: Graph, exactness: Exactness) -> bool:
     """Tell whether numpy has the bits of a node: see :func:`tpulite.runtime.host.ops.run_node`."""
-    if node.op in ("lstm_step", "stack"):
-        return True
     if node.op not in _RULES or not node.inputs or not node.inputs[0] or len(node.outputs) != 1:
         return False
     x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
@@ -36,6 +34,10 @@ def requantize_table(x: Tensor, y: Tensor, exactness: Exactness) -> np.ndarray |
     except UnsupportedError:
         return None
     return (image.astype(np.int64) - INT8[0] + after.low).astype(y.dtype)
+
+
+def _always(node: Node, x: Tensor, y: Tensor, exactness: Exactness) -> bool:
+    return True
 
 
 def _moves(node: Node, x: Tensor, y: Tensor, exactness: Exactness) -> bool:
@@ -79,6 +81,7 @@ def _requantize(node: Node, x: Tensor, y: Tensor, exactness: Exactness) -> bool:
 _RULES = {
     "argmax": _argmax,
     "dequantize": _to_floats,
+    **dict.fromkeys(("lstm_cell", "lstm_gates", "lstm_output", "stack"), _always),
     "quantize": _to_integers,
     "requantize": _requantize,
     "reshape": _moves,

@@ -21,7 +21,14 @@ from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["COMPILER", "ProgramCache", "add_sources", "compiler_key", "program_key"]
+__all__ = [
+    "COMPILER",
+    "ProgramCache",
+    "add_sources",
+    "compiler_key",
+    "digest_of",
+    "program_key",
+]
 
 COMPILER = (
     "arch",
@@ -120,8 +127,12 @@ def program_key(layers: LayerGraph, config: Config, options: Options) -> str:
 
     That is the compiler's own source, the network with every constant, the machine and the options.
     """
+    return digest_of(compiler_key(), config.as_dict(), options, layers)
+
+
+def digest_of(*parts: object) -> str:
+    """Return 128 bits as hexadecimal digits that differ if plain values or dataclasses differ."""
     digest = hashlib.blake2b(digest_size=16)
-    parts = [compiler_key(), config.as_dict(), options, layers]
     for part in parts:
         for data in _serialize(part):
             digest.update(data)

@@ -11,7 +11,7 @@ from tpulite.compiler.stages import idle_cycles
 from tpulite.compiler.state import Known
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
-from tpulite.runtime.compile_cache import ProgramCache
+from tpulite.runtime.compile_cache import ProgramCache, digest_of
 
 __all__ = ["Dump", "Progress", "compile_parts"]
 
@@ -33,9 +33,9 @@ def compile_parts(
 ) -> tuple[Program, ...]:
     """Compile parts of a network, one after the other; or the only one twice if constants stay.
 
-    Several parts share the effort of one network. They are compiled without a search first, and
-    each gets what its layers and the cycles that it could still lose are of all: where the busiest
-    engine hardly waits, no search helps.
+    Parts that differ in names alone are compiled once. Several parts share the effort of one
+    network. They are compiled without a search first, and each gets what its layers and the cycles
+    that it could still lose are of all: where the busiest engine hardly waits, no search helps.
 
     Parameters
     ----------
@@ -64,6 +64,21 @@ def compile_parts(
                 f"resident weights need a network with one part on the machine, not {len(parts)}"
             )
         return compile_pair(parts[0], config, options, progress=progress)
+    like = _equal_parts(parts)
+    if any(first != index for index, first in enumerate(like)):
+        alone = sorted(set(like))
+        made = compile_parts(
+            [parts[index] for index in alone],
+            config,
+            options,
+            cache=cache,
+            progress=progress,
+            dump=dump and (lambda index, name, value: dump(alone[index], name, value)),
+        )
+        each = dict(zip(alone, made, strict=True))
+        return tuple(
+            _renamed(each[first], parts[first], parts[index]) for index, first in enumerate(like)
+        )
     known = [Known(config) for _ in parts]
 
     def compile_part(index: int, effort: int, dump: Dump | None) -> Program:
@@ -92,6 +107,50 @@ def compile_parts(
                 for index, effort in enumerate(efforts)
             )
     return tuple(compile_part(index, effort, dump) for index, effort in enumerate(efforts))
+
+
+def _equal_parts(parts: Sequence[LayerGraph]) -> Sequence[int]:
+    """Return for each part the first one that differs from it in names alone."""
+    first: dict[str, int] = {}
+    return [first.setdefault(_without_names(part), index) for index, part in enumerate(parts)]
+
+
+def _without_names(part: LayerGraph) -> str:
+    """Return a digest of a part in which tensors and layers have numbers for names."""
+    names = dict(zip(part.activations, map(str, range(len(part.activations))), strict=True))
+    layers = tuple(
+        replace(
+            layer,
+            name=str(number),
+            inputs=tuple(names[name] for name in layer.inputs),
+            output=names[layer.output],
+        )
+        for number, layer in enumerate(part.layers)
+    )
+    return digest_of(
+        LayerGraph(
+            "",
+            layers,
+            {names[name]: value for name, value in part.activations.items()},
+            tuple(names[name] for name in part.inputs),
+            tuple(names[name] for name in part.outputs),
+            {names[name]: value for name, value in part.constants.items()},
+            frozenset(names[name] for name in part.unsigned),
+        )
+    )
+
+
+def _renamed(program: Program, part: LayerGraph, other: LayerGraph) -> Program:
+    """Return the program of a part for one that differs from it in names alone."""
+    tensors = dict(zip(part.activations, other.activations, strict=True))
+    pairs = zip(part.layers, other.layers, strict=True)
+    layers = {layer.name: same.name for layer, same in pairs}
+    return replace(
+        program,
+        inputs=tuple(replace(spec, name=tensors[spec.name]) for spec in program.inputs),
+        outputs=tuple(replace(spec, name=tensors[spec.name]) for spec in program.outputs),
+        layers=tuple(replace(x, name=layers.get(x.name, x.name)) for x in program.layers),
+    )
 
 
 def _efforts(

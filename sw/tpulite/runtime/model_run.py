@@ -137,10 +137,11 @@ class Runner:
         self._resident = model.options.resident and not tensors
         self._warm = False
         self.sessions: list[Session] = []
-        base = 0
+        base, begins = 0, dict[object, int]()
         for program in programs:
-            self.sessions.append(Session(program, device, base=base))
-            base = self.sessions[-1].end
+            begin = begins.setdefault(_content(program), base)  # equal programs lie there once
+            self.sessions.append(Session(program, device, base=begin))
+            base = max(base, self.sessions[-1].end)
 
     def _sessions(self) -> list[Session]:
         """Return the sessions of the next run."""
@@ -272,10 +273,15 @@ def join_runs(runs: Sequence[ModelResults]) -> ModelResults:
     )
 
 
+def _content(program: Program) -> tuple[bytes, bytes, tuple[int, ...]]:
+    """Return what a program has in DRAM before a run, and the bytes of its windows."""
+    return program.encode(), program.constants, program.window_bytes
+
+
 def dram_bytes(programs: Sequence[Program]) -> int:
-    """Return enough DRAM for all programs, windows beginning at pages."""
+    """Return enough DRAM for all programs, equal ones once, windows beginning at pages."""
     total = _MEGABYTE
-    for program in programs:
+    for program in {_content(program): program for program in programs}.values():
         sizes = (*program.window_bytes, len(program.encode()))
         total += sum(-(-size // PAGE_BYTES) * PAGE_BYTES for size in sizes)
     return -(-total // _MEGABYTE) * _MEGABYTE

@@ -1,7 +1,8 @@
 """LSTMs as products and what is computed of their sums, step by step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +13,15 @@ __all__ = ["split_lstm"]
 
 _INPUT, _RECURRENT, _PEEPHOLE, _BIAS = 1, 5, 9, 12
 _OUTPUT, _CELL = 18, 19
-_GATES = "input", "forget", "cell", "output"
+_SHOWN = "cell_power", "hidden_scale", "hidden_zero_point"
+"""Attributes of an output."""
 _CPU = {"macs": 0, "reason": "gates and cells of an LSTM are computed on the CPU"}
 _POWER = 2.0**12
 """Gates have 12 fractional bits."""
 
 
 def split_lstm(graph: Graph) -> Graph:
-    """Replace each LSTM by dense nodes with sums as results, and ``lstm_step`` between them.
+    """Replace each LSTM by dense nodes with sums as results, and what the CPU makes of these.
 
     The products of the input, of all gates and steps, are one node. Those of the output before a
     step are one of a row, with the weights of all gates side by side.
@@ -41,35 +43,48 @@ class _Split:
     def nodes(self) -> Iterator[Node]:
         node, (y, state, cell) = self.node, self.node.outputs
         time = 0 if node["time_major"] else 1
-        x, output = self.tensors[node.inputs[0]], self.tensors[y]
+        x = self.tensors[node.inputs[0]]
         first = 0 if node.inputs[_INPUT] else 1
-        gates = range(first, len(_GATES))
-        sums = self._sums("input", x.name, [node.inputs[_INPUT + i] for i in gates], x.shape[:-1])
+        entering, recurrent, bias, holes = (
+            [name for name in node.inputs[begin + first : begin + count] if name]
+            for begin, count in ((_INPUT, 4), (_RECURRENT, 4), (_BIAS, 4), (_PEEPHOLE, 3))
+        )
+        scales = {
+            "input_scales": self._scales(entering, self._scale(x.name)),
+            "recurrent_scales": self._scales(recurrent, self._scale(node.inputs[_OUTPUT])),
+        }
+        power = np.float32(2.0 ** node["cell_power"])
+        looks = {"peephole_scales": self._scales(holes, power)} if holes else {}
+        kept = {name: node[name] for name in ("cell_power", "cell_clip")} | looks
+        shown = {name: node[name] for name in _SHOWN} | looks
+        sums = self._sums("input", x.name, entering, x.shape[:-1])
         yield sums
-        recurrent = [node.inputs[_RECURRENT + i] for i in gates]
-        attributes = {**node.attributes, **self._scales(gates), **_CPU}
-        bias = self._constant("bias", [node.inputs[_BIAS + i] for i in gates])
-        peephole = [node.inputs[_PEEPHOLE + i] for i in range(first, 3)]
-        more = (self._constant("peephole", peephole),) if any(peephole) else ()
-        h, c = node.inputs[_OUTPUT], node.inputs[_CELL]
-        results = []
+        rows = x.shape[1 - time : 2 - time]
+        added = self._constant("bias", bias)
+        more = (self._constant("peephole", holes),) if holes else ()
+        results, h, c = [], node.inputs[_OUTPUT], node.inputs[_CELL]
         for step in range(x.shape[time]):
-            last = step == x.shape[time] - 1
-            product = self._sums(f"recurrent{step}", h, recurrent, x.shape[1 - time : 2 - time])
+            product = self._sums(f"recurrent{step}", h, recurrent, rows)
             yield product
-            before, h, c = c, *(each if last else self._like(each, step) for each in (state, cell))
-            results.append(h)
-            yield Node(
-                f"{node.name}/step{step}",
-                "lstm_step",
-                (sums.outputs[0], product.outputs[0], before, bias, *more),
-                (h, c),
-                {**attributes, "step": step},
-                node.source,
+            shape = self.tensors[product.outputs[0]].shape
+            gates = self._add(Tensor(f"{node.name}/gates{step}", shape, "int16"))
+            read = (sums.outputs[0], product.outputs[0], added)
+            fields = {"step": step, "time_major": node["time_major"], **scales}
+            yield self._on_cpu("lstm_gates", gates, read, gates, fields)
+            last = step == x.shape[time] - 1
+            before, (h, c) = c, (each if last else self._like(each, step) for each in (state, cell))
+            yield self._on_cpu(
+                "lstm_cell", f"{node.name}/cell{step}", (gates, before, *more), c, kept
             )
-        self.tensors[y] = output
-        fields = {"axis": time, **_CPU}
-        yield Node(f"{node.name}/sequence", "stack", tuple(results), (y,), fields, node.source)
+            name = f"{node.name}/output{step}"
+            yield self._on_cpu("lstm_output", name, (gates, c, *more), h, shown)
+            results.append(h)
+        yield self._on_cpu("stack", f"{node.name}/sequence", tuple(results), y, {"axis": time})
+
+    def _on_cpu(
+        self, op: str, name: str, inputs: tuple[str, ...], output: str, fields: Mapping[str, Any]
+    ) -> Node:
+        return Node(name, op, inputs, (output,), {**fields, **_CPU}, self.node.source)
 
     def _sums(self, name: str, source: str, weights: list[str], rows: tuple[int, ...]) -> Node:
         """Return the products of a tensor with the weights of all gates."""
@@ -98,22 +113,9 @@ class _Split:
         self.tensors[name] = replace(tensor, name=name)
         return name
 
-    def _scales(self, gates: range) -> dict[str, tuple[float, ...]]:
+    def _scales(self, weights: list[str], other: np.float32) -> tuple[float, ...]:
         """Return what the sums of each gate are multiplied by: LiteRT's quotients of float32."""
-        node = self.node
-
-        def of(begin: int, other: np.float32, which: range) -> tuple[float, ...]:
-            scales = (self._scale(node.inputs[begin + i]) for i in which)
-            return tuple(float(scale * other * np.float32(_POWER)) for scale in scales)
-
-        found = {
-            "input_scales": of(_INPUT, self._scale(node.inputs[0]), gates),
-            "recurrent_scales": of(_RECURRENT, self._scale(node.inputs[_OUTPUT]), gates),
-        }
-        if node.inputs[_PEEPHOLE + 1]:
-            power = np.float32(2.0 ** node["cell_power"])
-            found["peephole_scales"] = of(_PEEPHOLE, power, range(gates[0], 3))
-        return found
+        return tuple(float(self._scale(name) * other * np.float32(_POWER)) for name in weights)
 
     def _scale(self, name: str) -> np.float32:
         q = self.tensors[name].quantization

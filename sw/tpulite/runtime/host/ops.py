@@ -11,7 +11,7 @@ from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import requantize_table
-from tpulite.runtime.host.lstm import lstm_step
+from tpulite.runtime.host.lstm import lstm_cell, lstm_gates, lstm_output
 from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
 
 __all__ = ["dequantize", "quantize", "run_node"]
@@ -23,6 +23,8 @@ _SOFTMAX = {
     "litert-opt": softmax_table,
     "litert-xnnpack": softmax_table,
 }
+
+_LSTM = {"lstm_gates": lstm_gates, "lstm_cell": lstm_cell, "lstm_output": lstm_output}
 
 _BLOCK = 8
 """Elements that LiteRT's optimized DEQUANTIZE computes at once, and otherwise than a rest."""
@@ -47,20 +49,17 @@ def run_node(
     Returns
     -------
     dict of str to ndarray
-        Its outputs, in the graph's shapes and dtypes.
+        Its output, in the graph's shape and dtype.
     """
     each = [_value(graph.tensors[name], values) for name in node.inputs]
-    if node.op == "lstm_step":
-        results = lstm_step(node, each)
+    if node.op in _LSTM:
+        result = _LSTM[node.op](node, each)
     elif node.op == "stack":
-        results = (np.stack(each, axis=node["axis"]),)
+        result = np.stack(each, axis=node["axis"])
     else:
-        results = (_compute(node, each[0], graph, exact),)
-    outputs = [graph.tensors[name] for name in node.outputs]
-    return {
-        output.name: result.astype(output.dtype, copy=False).reshape(output.shape)
-        for output, result in zip(outputs, results, strict=True)
-    }
+        result = _compute(node, each[0], graph, exact)
+    output = graph.tensors[node.outputs[0]]
+    return {output.name: result.astype(output.dtype, copy=False).reshape(output.shape)}
 
 
 def _value(tensor: Tensor, values: Mapping[str, np.ndarray]) -> np.ndarray:
