@@ -6,16 +6,15 @@ python scripts/area.py
 Writes sw/tpulite/explore/area.csv. Other configurations of sw/tpulite/parts.csv are held out.
 """
 
-import csv
 from collections.abc import Mapping
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tpulite.arch.build import Build
+from tpulite.cli.common import save_csv
 from tpulite.configs import named_chip
 from tpulite.explore.area import FITTED, GROUPS, Weights, area, gates, group_of
 from tpulite.parts import SIZES
@@ -76,7 +75,7 @@ def main() -> None:
     found = {x: fit(x, reports["timing" if x == "gates" else "synth"]) for x in FITTED}
     weights = {key: {x: found[x][key] for x in FITTED} for key in found["lut"]}
     rows = [{"group": g, "term": t, **each} for (g, t), each in weights.items()]
-    TABLE.write_text(as_csv(rows))
+    save_csv(TABLE, rows)
     for name in FITTED_TO:
         measured = {k: known_report(k, name).get("chip", {}) for k in ("synth", "timing")}
         print(f"fitted to {name}: {errors(name, measured['synth'] | measured['timing'], weights)}")
@@ -91,15 +90,6 @@ def errors(name: str, measured: Mapping[str, Any], weights: Weights) -> str:
     estimate = asdict(area(config, build, weights)) | {"gates": gates(config, weights)}
     pairs = {x: (measured[x], y) for x, y in estimate.items() if measured.get(x)}
     return ", ".join(f"{x} {is_:,} ({est / is_ - 1:+.1%})" for x, (is_, est) in pairs.items())
-
-
-def as_csv(rows: list[dict]) -> str:
-    """Return a table."""
-    text = StringIO()
-    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 if __name__ == "__main__":

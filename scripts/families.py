@@ -5,14 +5,13 @@ minutes, and gigabytes of memory for 16x16. Rows of what is not asked for stay.
 """
 
 import argparse
-import csv
 import sys
-from dataclasses import asdict, fields, replace
-from io import StringIO
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
 
+from tpulite.cli.common import save_csv
 from tpulite.configs import CONFIGS, named_chip
 from tpulite.parts import FAMILY_PARTS, FAMILY_SIZES, FamilySize
 from tpulite_silicon.design import chip_design
@@ -30,15 +29,6 @@ def measured(family: str, name: str) -> FamilySize:
     design = chip_design(config, replace(build, target=target))
     taken = asdict(part_of(design, FAMILIES[family]))
     return FamilySize(family=family, config=name, hash=f"{config.hash:#010x}", **taken)
-
-
-def as_csv(sizes: list[FamilySize]) -> str:
-    """Return the table that ``tpulite.parts`` reads."""
-    text = StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(FamilySize)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(size) for size in sizes)
-    return text.getvalue()
 
 
 def as_markdown(sizes: list[FamilySize]) -> str:
@@ -71,7 +61,7 @@ def main() -> None:
                 found[family, name] = size = measured(family, name)
             console.print(f"{family} {name}: {size.line}")
     known = [found[f, name] for f in FAMILIES for name in CONFIGS if (f, name) in found]
-    TABLE.write_text(as_csv(known))
+    save_csv(TABLE, [asdict(size) for size in known])
     before, rest = PAGE.read_text().split(BEGIN)
     PAGE.write_text(before + BEGIN + as_markdown(known) + END + rest.split(END)[1])
 

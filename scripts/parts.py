@@ -9,11 +9,10 @@ Takes what there is of build/{synth,pnr,timing}/CONFIG.json of this definition o
 stays.
 """
 
-import csv
-from dataclasses import asdict, fields, replace
-from io import StringIO
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from tpulite.cli.common import save_csv
 from tpulite.configs import CONFIG_PARTS, CONFIGS
 from tpulite.parts import SIZES, Size
 from tpulite_silicon.place import PLACERS, TIMING_WEIGHT
@@ -54,15 +53,6 @@ def _placed(pnr: dict) -> str:
     return ", ".join([pnr["part"], *how])
 
 
-def as_csv(sizes: list[Size]) -> str:
-    """Return the table that ``tpulite.parts.read_sizes`` reads."""
-    text = StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Size)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(size) for size in sizes)
-    return text.getvalue()
-
-
 def as_markdown(sizes: list[Size]) -> str:
     """Return the table of the page."""
     lines = ["| `CONFIG` | part | LUT | FF | DSP (18x18) | block RAM | Fmax |"]
@@ -77,7 +67,7 @@ def as_markdown(sizes: list[Size]) -> str:
 def main() -> None:
     """Write both tables."""
     sizes = [size for name in CONFIGS if (size := measured(name))]
-    TABLE.write_text(as_csv(sizes))
+    save_csv(TABLE, [asdict(size) for size in sizes])
     before, rest = PAGE.read_text().split(BEGIN)
     PAGE.write_text(before + BEGIN + as_markdown(sizes) + END + rest.split(END)[1])
     print("\n".join(f"{size.config}: {size.line}" for size in sizes))
