@@ -58,6 +58,15 @@ def test_every_wait_is_needed(sizes, ub_rows):
     assert waits > 5
 
 
+def test_fresh_rows_do_not_wait_for_those_who_used_them():
+    commands = (load(0), load(16), matmul(0, 16), load(0), matmul(0, 16), END)
+    waits = [
+        [each["wait"] for each in insert_tokens(commands, Config(), fresh=fresh)[:-1]]
+        for fresh in ({}, {3: [range(16)]}, {3: [range(16, 32)]})
+    ]
+    assert waits == [[0, 0, LOAD, MXU, LOAD], [0, 0, LOAD, 0, LOAD], [0, 0, LOAD, MXU, LOAD]]
+
+
 def test_implied_waits_are_left_out():
     commands = insert_tokens(
         (load(0), load(16), matmul(0, 16), matmul(0, 16), load(0), matmul(0, 16), END), Config()

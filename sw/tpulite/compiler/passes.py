@@ -38,6 +38,7 @@ from tpulite.compiler.rewrite.transposed import split_transposed
 from tpulite.compiler.rewrite.transposed_products import join_transposes
 from tpulite.compiler.rewrite.unread_pixels import remove_unread_pixels
 from tpulite.compiler.searches import choose_groups, choose_plans, fit_buffer
+from tpulite.compiler.spread_choice import spread
 from tpulite.compiler.stages import allocate, assemble, encode, group, place, schedule, tile
 from tpulite.compiler.state import State, stage
 from tpulite.compiler.tile_choice import choose_tiles
@@ -157,6 +158,7 @@ PASSES = (
     Pass("schedule", schedule, "schedule", needed=True, switches=("prefetch",)),
     Pass("allocate", allocate, "allocation", needed=True),
     Pass("encode", encode, "commands", needed=True),
+    Pass("spread-buffers", spread, "allocation"),
     Pass("choose-bound", choose_bound, "bound"),
     Pass("assemble", assemble, "commands", needed=True),
 )

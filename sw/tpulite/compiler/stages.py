@@ -129,7 +129,7 @@ def encode(state: State) -> dict[str, Any]:
     return {"commands": tokens, "owners": owners}
 
 
-@stage(*_CHOICES, "bound")
+@stage(*_CHOICES, "allocation", "bound")
 def assemble(state: State) -> dict[str, Any]:
     """Join commands, constants and tensors; the machine of the program lacks its speed."""
     if state.bound is not None and state.bound.program is not None:

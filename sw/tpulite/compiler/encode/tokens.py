@@ -2,7 +2,8 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class _History:
                     needs[e % _ENGINES] = user
             rows[engine] = index
 
+    def forget(self, rows: range) -> None:
+        """Forget all that used some rows."""
+        self._latest[:, rows.start : rows.stop] = _NEVER
+
     def _at(self, places: Sequence[Place]) -> Iterator[np.ndarray]:
         """Cut grids out; one run is the common case."""
         for place in places:
@@ -58,7 +63,11 @@ _AXES = [(), (), 1, *(tuple(range(1, ndim)) for ndim in range(3, 12))]
 
 
 def insert_tokens(
-    commands: tuple[Command, ...], config: Config, *, prefetch: bool = True
+    commands: tuple[Command, ...],
+    config: Config,
+    *,
+    prefetch: bool = True,
+    fresh: Mapping[int, Iterable[range]] = MappingProxyType({}),
 ) -> tuple[Command, ...]:
     """Fill in ``wait``, ``signal`` and ``prefetch`` of a program in its serial order.
 
@@ -76,18 +85,27 @@ def insert_tokens(
     prefetch : bool
         Whether loads, and weights of the array, may go ahead of what is computed. If not, they wait
         for all that comes before them.
+    fresh : mapping of int to iterable of range
+        For indices of commands, rows of which they do not wait for earlier users: to predict what
+        waiting for these costs. Such a program computes nothing that makes sense.
 
     Returns
     -------
     tuple of Command
         The same commands with tokens, none of which is implied by the others.
     """
-    return _Inserter(commands, config, prefetch).run()
+    return _Inserter(commands, config, prefetch, fresh).run()
 
 
 class _Inserter:
-    def __init__(self, commands: tuple[Command, ...], config: Config, prefetch: bool) -> None:
-        self._commands, self._prefetch = commands, prefetch
+    def __init__(
+        self,
+        commands: tuple[Command, ...],
+        config: Config,
+        prefetch: bool,
+        fresh: Mapping[int, Iterable[range]],
+    ) -> None:
+        self._commands, self._prefetch, self._fresh = commands, prefetch, fresh
         self._toucher = Toucher(config)
         self._rows = _History(config.ub_rows)
         self._beats = _dram_histories(commands, self._toucher)
@@ -122,6 +140,8 @@ class _Inserter:
         before = self._engine_known[engine]
         needs = [_NEVER] * _ENGINES
         prefetch = False
+        for rows in self._fresh.get(index, ()):
+            self._rows.forget(rows)
         self._rows.read(index, engine, touched.early_reads, needs)
         if command.opcode == Opcode.CONV:
             prefetch = bool(self._positions[engine]) and all(map(int.__le__, needs, before))

@@ -13,7 +13,7 @@ from tpulite.compiler.schedule.scheduled import Schedule
 __all__ = ["Allocation", "place_buffers"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Allocation:
     """Where buffers lie."""
 

@@ -1,16 +1,19 @@
 """An order of commands whose buffers all have a place."""
 
+from collections.abc import Mapping
+
 from tpulite.arch.config import Config
-from tpulite.compiler.ops import Tiling
+from tpulite.compiler.ops import Buffer, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.allocate import Allocation, place_buffers
 from tpulite.compiler.schedule.by_parts import schedule_by_parts
+from tpulite.compiler.schedule.longest import rows_used
 from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.schedule import LEAD, schedule
 from tpulite.compiler.schedule.scheduled import Schedule
 
-__all__ = ["allocate_buffers", "schedule_ops"]
+__all__ = ["allocate_buffers", "schedule_ops", "verified"]
 
 
 def schedule_ops(
@@ -49,6 +52,11 @@ def allocate_buffers(ordered: Schedule, config: Config, options: Options) -> All
     if isinstance(allocation, Shortage):  # the places found while scheduling
         allocation = place_buffers(ordered, config)
         assert isinstance(allocation, Allocation)
-    if violations := verify_places(ordered, allocation.rows, config):
+    return verified(ordered, allocation.rows, config)
+
+
+def verified(ordered: Schedule, rows: Mapping[Buffer, int], config: Config) -> Allocation:
+    """Return an allocation of the buffers of a schedule; AssertionError if some overlap."""
+    if violations := verify_places(ordered, rows, config):
         raise AssertionError(f"Buffers overlap: {violations[0]}")
-    return allocation
+    return Allocation(rows, rows_used(rows), ordered.bound)
