@@ -7,6 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.graph.graph import Node
 from tpulite.graph.macs import counted, macs_of, macs_of_operator
+from tpulite.graph.passes.simplify import simplify
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 
 F32 = np.float32
@@ -107,3 +108,11 @@ def test_rows_of_a_product_are_counted_once():
     )
     graph = load_onnx(b.build(y, dtype="uint8"), "net")
     assert sum(macs_of(node, graph) for node in graph.nodes) == 2 * 6 * 8 * 5
+
+
+def test_an_lstm_of_onnx_stays_whole():
+    b, rng = OnnxBuilder(), np.random.default_rng(1)
+    weights = [rng.standard_normal(shape).astype(F32) for shape in ((1, 64, 8), (1, 64, 16))]
+    y = b.node("LSTM", b.input("x", (6, 1, 8)), *weights, hidden_size=16)
+    graph = load_onnx(b.build(y), "net")
+    assert [node.op for node in simplify(graph).nodes] == ["lstm"]

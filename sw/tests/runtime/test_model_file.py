@@ -164,3 +164,14 @@ def test_graphs_survive_with_all_kinds_of_attributes():
     q = again.tensors["x"].quantization
     assert q is not None and q.scale[0] == np.float32(0.1) and q.zero_point[0] == 7
     np.testing.assert_array_equal(again.tensors["w"].data, weight.data)
+
+
+@pytest.mark.parametrize("scales", [0.1, [], [0.1, 0.2]])
+def test_scales_that_are_no_list_of_zero_points_are_refused(scales):
+    tensors = [tensor("x", (1, 2), "uint8", (0.1, 7)), tensor("y", (2,), "int8")]
+    metadata, arrays = graph_to_json(chain([Node("n", "op", ("x",), ("y",), {}, "OP")], tensors))
+    plain = json.loads(json.dumps(metadata))
+    (x,) = (each for each in plain["tensors"] if each["name"] == "x")
+    x["quantization"][0] = scales
+    with pytest.raises(ValueError, match="tensor 'x' has the scales"):
+        graph_from_json(plain, arrays)

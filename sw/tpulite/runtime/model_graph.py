@@ -121,9 +121,10 @@ def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray
         quantization = None
         if tensor["quantization"] is not None:
             scale, zero_point, axis = tensor["quantization"]
-            quantization = Quantization(
-                np.array(scale, np.float32), np.array(zero_point, np.int64), axis
-            )
+            scales, points = np.array(scale, np.float32), np.array(zero_point, np.int64)
+            if scales.ndim != 1 or not scales.size or points.shape != scales.shape:
+                raise ValueError(f"tensor {tensor['name']!r} has the scales {scale}")
+            quantization = Quantization(scales, points, axis)
         shape = tuple(tensor["shape"])
         if not all(type(extent) is int and extent >= 0 for extent in shape):
             raise ValueError(f"tensor {tensor['name']!r} has the shape {list(shape)}")

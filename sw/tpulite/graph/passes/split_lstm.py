@@ -21,12 +21,12 @@ _POWER = 2.0**12
 
 
 def split_lstm(graph: Graph) -> Graph:
-    """Replace each LSTM by dense nodes with sums as results, and what the CPU makes of these.
+    """Replace each LSTM of TFLite by dense nodes with sums as results, and what the CPU adds.
 
     The products of the input, of all gates and steps, are one node. Those of the output before a
     step are one of a row, with the weights of all gates side by side.
     """
-    if not any(node.op == "lstm" for node in graph.nodes):
+    if graph.format != "tflite" or not any(node.op == "lstm" for node in graph.nodes):
         return graph
     nodes: list[Node] = []
     tensors = dict(graph.tensors)
