@@ -68,7 +68,7 @@ def test_what_has_other_types_is_a_librarys():
         "dequantize": ("int16", (0.1, 0), "float32", None),
         "requantize": ("int16", (0.1, 0), "int8", (0.1, 0)),
         "argmax": ("float32", None, "int32", None),
-        "lstm": ("int8", (0.1, 0), "int8", (0.1, 0)),
+        "integer_lstm": ("int8", (0.1, 0), "int8", (0.1, 0)),
     }
     for op, (before, x, after, y) in ends.items():
         graph = single(op, [tensor("x", (1, 4), before, x)], [tensor("y", (1, 4), after, y)])

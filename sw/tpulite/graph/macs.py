@@ -174,6 +174,7 @@ _RULES: Mapping[str, Rule] = {
     "einsum": _einsum,
     "svdf": _filtered,
     **dict.fromkeys(("unidirectional_sequence_lstm", "unidirectional_sequence_rnn"), _recurrent),
+    "integer_lstm": _recurrent,
     **dict.fromkeys(("bidirectional_sequence_lstm", "bidirectional_sequence_rnn"), _recurrent),
     **dict.fromkeys(("lstm", "gru", "rnn", "dynamicquantizelstm"), _onnx_recurrent),
 }

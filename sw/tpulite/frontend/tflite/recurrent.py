@@ -187,7 +187,7 @@ def convert_lstm(
         "hidden_scale": float(hidden[_GATES].scale[0]),
         "hidden_zero_point": int(hidden[_GATES].zero_point[0]),
     }
-    return Operation("lstm", tuple(range(len(inputs))), attributes)
+    return Operation("integer_lstm", tuple(range(len(inputs))), attributes)
 
 
 def _check_constants(tensors: Inputs, dtype: str, shape: tuple[int, ...]) -> None:

@@ -11,6 +11,7 @@ from tpulite.graph.passes.rewrite import rebuild, unique_name
 
 __all__ = ["split_lstm"]
 
+_LSTM = "integer_lstm"
 _INPUT, _RECURRENT, _PEEPHOLE, _BIAS = 1, 5, 9, 12
 _OUTPUT, _CELL = 18, 19
 _SHOWN = "cell_power", "hidden_scale", "hidden_zero_point"
@@ -26,12 +27,12 @@ def split_lstm(graph: Graph) -> Graph:
     The products of the input, of all gates and steps, are one node. Those of the output before a
     step are one of a row, with the weights of all gates side by side.
     """
-    if graph.format != "tflite" or not any(node.op == "lstm" for node in graph.nodes):
+    if not any(node.op == _LSTM for node in graph.nodes):
         return graph
     nodes: list[Node] = []
     tensors = dict(graph.tensors)
     for node in graph.nodes:
-        nodes += _Split(node, tensors).nodes() if node.op == "lstm" else (node,)
+        nodes += _Split(node, tensors).nodes() if node.op == _LSTM else (node,)
     return rebuild(graph, nodes, tensors)
 
 
