@@ -1,5 +1,6 @@
 """The command ``inspect``: every operator, where it runs, and why."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -103,8 +104,7 @@ def inspect(
     for line in facts:
         console.print(line, highlight=False, markup=False)
     console.print(_table(graph.name, operators, console.width))
-    lines = [f"{x.name} ({x.operator}): {x.reason}" for x in operators if x.reason]
-    lines += ["", said]
+    lines = [*_reasons(operators), "", said]
     step = "" if parts else next_step(graph, str(model))
     if step:
         lines.append(step)
@@ -118,6 +118,16 @@ def inspect(
         say(console, line)
     if problem:
         raise click.exceptions.Exit(1)
+
+
+def _reasons(operators: Sequence[OperatorSummary]) -> Iterator[str]:
+    """Yield why operators do not run on the machine, those of a kind and a reason in one line."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for each in operators:
+        if each.reason:
+            alike.setdefault((each.operator, each.reason), []).append(each.name)
+    for (operator, reason), names in alike.items():
+        yield f"{first_of(names)} ({operator}): {reason}"
 
 
 def _write_page(path: Path, placed: Placed, facts: list[str], said: str) -> None:
