@@ -174,10 +174,10 @@ class TestKernels:
     """How kernels and channel blocks are cut into passes."""
 
     def test_two_passes_are_a_quarter_of_the_buffer(self):
-        assert pass_tiles(Config(ub_rows=16384)) == 128
-        assert pass_tiles(Config(ub_rows=256)) == 2
-        assert pass_tiles(Config(ub_rows=64)) == 1
-        assert pass_tiles(Config(array_size=4, ub_rows=512)) == 16
+        assert pass_tiles(16, Config(ub_rows=16384)) == 128
+        assert pass_tiles(16, Config(ub_rows=256)) == 2
+        assert pass_tiles(16, Config(ub_rows=64)) == 1
+        assert pass_tiles(4, Config(array_size=4, ub_rows=512)) == 16
 
     def test_passes_cover_the_kernel_once(self):
         for rows, columns, blocks, most in [(20, 31, 3, 8), (1, 1, 50, 3), (5, 40, 1, 1)]:

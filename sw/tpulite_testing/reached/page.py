@@ -22,6 +22,7 @@ REASONS = {
     "cases",
     "fold batch norm": "it applies to float networks, which are not compiled; "
     "`test_passes_fold.py` has cases",
+    "split lstm": "no draw is recurrent; `test_recurrent.py` has cases",
     "stack images": "it joins the inputs of a batch if all layers work on single pixels (dense "
     "layers and "
     "functions), which few other rewrites change; dense mode excludes tall feature maps; "
