@@ -54,6 +54,8 @@ def report(name: str, data: bytes, config: Config) -> None:
     cycles = sum(predict_cycles(each.commands, config) for each in model.programs)
     same = "LiteRT's bits" if compared.same else "NOT LiteRT's bits"
     print(f"{name}: {cycles:,} cycles, file of {len(data):,} bytes, {same}", flush=True)
+    if not compared.same:
+        raise SystemExit(1)
 
 
 def spectrograms(rng: np.random.Generator, count: int) -> np.ndarray:

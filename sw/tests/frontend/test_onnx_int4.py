@@ -62,6 +62,33 @@ def test_weights_that_lose_most_keep_int8(samples):
     assert len(few) < len(many)
 
 
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def test_files_without_products_stay_as_they_are():
+    b = OnnxBuilder()
+    data = b.build(b.node("Add", b.input("x", (1, 8)), drawn(8)))
+    model = onnx.load_model_from_string(quantize_onnx(data, drawn(6, 1, 8), int4=True))
+    assert TensorProto.INT4 not in {x.data_type for x in model.graph.initializer}
+
+
+def test_outputs_may_be_inputs_of_products():
+    b = OnnxBuilder()
+    y = b.node("Gemm", b.input("x", (1, 8)), drawn(8, 6), drawn(6))
+    data = b.build(y, b.node("Gemm", y, drawn(6, 4), drawn(4)))
+    model = onnx.load_model_from_string(quantize_onnx(data, drawn(6, 1, 8), int4=True))
+    assert [x.data_type for x in model.graph.initializer].count(TensorProto.INT4) == 2
+
+
+def test_groups_and_batched_weights_keep_int8():
+    b = OnnxBuilder()
+    y = b.node("Conv", b.input("x", (1, 4, 6, 6)), drawn(4, 1, 3, 3), drawn(4), group=4)
+    data = b.build(b.node("MatMul", y, drawn(1, 4, 4, 5)))
+    model = onnx.load_model_from_string(quantize_onnx(data, drawn(6, 1, 4, 6, 6), int4=True))
+    assert TensorProto.INT4 not in {x.data_type for x in model.graph.initializer}
+
+
 def test_scales_lose_no_more_than_those_of_the_largest_weight():
     rng = np.random.default_rng(3)
     weight, inputs = (

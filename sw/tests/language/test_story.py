@@ -180,7 +180,10 @@ def test_chat_tells_a_story(tpulite, teller):
     ("words", "message"),
     [
         (("Once a dragon",), "dragon: no word of the 216"),
-        (("Once", "--system", "Be kind."), "story takes no --system, --positions or --weights"),
+        (
+            ("Once", "--system", "Be kind."),
+            "story takes no --system, --plain, --positions or --weights",
+        ),
     ],
 )
 def test_chat_refuses_what_stories_do_not_take(tpulite, words, message):

@@ -112,3 +112,30 @@ def test_an_lstm_between_other_layers(tmp_path):
     )
     model = equals_library(tmp_path, b.build(b.unary("TANH", y, 1 / 128)), count=FRAMES)
     assert model.host_macs == 0 and len(model.state) == 4
+
+
+def test_every_step_has_what_its_passes_made():
+    seen = set()
+    model = Model.load(load_tflite(lstm_file(Lstm(20)), "lstm"))
+    model.compile(dump=lambda part, name, value: seen.add((part, name)))
+    assert {part for part, name in seen if name == "schedule"} == {*range(len(model.layers))}
+
+
+def broken(clip: float = 0.0, **shapes: list[int]) -> bytes:
+    """Return a file with an LSTM whose states have other shapes."""
+    b = Builder()
+    y = add_lstm(b, b.input((1, 5, 12), 1 / 100, -5), Lstm(6, clip=clip), np.random.default_rng(1))
+    states = [each for each in b.tensors if each.isVariable]
+    for name, each in zip(("state", "cell"), states, strict=True):
+        each.shape = shapes.get(name, each.shape)
+    return b.build(y)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"cell": [2, 6]}, {"cell": []}, {"state": [1, 5]}, {"clip": float("nan")}, {"clip": -1.0}],
+)
+def test_what_is_no_lstm_of_litert_is_the_librarys(fields):
+    nodes = load_tflite(broken(**fields), "lstm").nodes
+    assert "integer_lstm" not in {node.op for node in nodes}
+    assert "integer_lstm" in {node.op for node in load_tflite(broken(), "lstm").nodes}

@@ -89,7 +89,7 @@ class Kept(TypedDict):
     type=Choice(("int8", "int4")),
     default="int8",
     show_default=True,
-    help="Weights of products; int4 takes half the cycles on machines with int4.",
+    help="Weights of products; int4 is for machines that have it, as 16x16,int4=1.",
 )
 @device_option("golden")
 @config_option
@@ -118,11 +118,15 @@ def chat(  # noqa: PLR0913 - options of the command
     sampling = Sampling(temperature, top_k, top_p, seed)
     console = Console(stderr=True)
     tells = str(model) == _STORY and not model.exists()
-    if tells and not (system is None and positions is None and weights == "int8"):
-        raise ValueError(f"{_STORY} takes no --system, --positions or --weights: leave them out")
+    if tells and (plain or system is not None or positions is not None or weights != "int8"):
+        given = "--system, --plain, --positions or --weights"
+        raise ValueError(f"{_STORY} takes no {given}: leave them out")
+    config = named_config(config_name)
+    if weights == "int4" and not config.int4:
+        raise ValueError(f"{config_name} has no int4 weights: add --config {config_name},int4=1")
     with console.status("compile") as status:
         kept: Kept = {
-            "config": named_config(config_name),
+            "config": config,
             "cache": True,
             "progress": lambda step: status.update(f"compile: {step}"),
         }

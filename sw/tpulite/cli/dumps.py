@@ -26,7 +26,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PASSES = tuple(each.name for each in PASSES)
 
-_NEEDED = ("mark-views", "choose-tiles", "schedule", "allocate")
+_NEEDED = ("mark-views", "choose-tiles", "schedule", "spread-buffers")
 """Passes that others refer to: the last that change layers and groups, and where these lie."""
 
 _ROAD = "choose-bound"

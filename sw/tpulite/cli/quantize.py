@@ -86,8 +86,8 @@ _BLAMED = 3
     type=Choice(("int8", "int4")),
     default="int8",
     show_default=True,
-    help="Weights of products; of int4, those that lose most keep int8 until every output has the "
-    "least cosine.",
+    help="int4 rounds weights of products to 4 bits; those that lose most stay int8, so that every "
+    "output has the least cosine.",
 )
 @option(
     "--symmetric",
@@ -156,7 +156,8 @@ def quantize(  # noqa: PLR0913 - options of the command
     """
     data = network.read_bytes()
     tflite = data[4:8] == IDENTIFIER
-    output = output or Path(f"{network_name(network)}.int8.{'tflite' if tflite else 'onnx'}")
+    suffix = "tflite" if tflite else "onnx"
+    output = output or Path(f"{network_name(network)}.{weights}.{suffix}")
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
     int4 = weights == "int4"

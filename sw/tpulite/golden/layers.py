@@ -130,7 +130,7 @@ class Ring(Protocol):
         ...
 
 
-class Numbers(Ring):
+class Numbers:
     """The ring of integers, in which sums wrap at int32."""
 
     def sums(self, function: Callable[..., Array], x: Array, weight: Array, **how: Any) -> Array:

@@ -47,7 +47,8 @@ def int4_rows(
     """
     weight = weight.astype(np.float64)
     most = np.abs(weight).max(axis=1, initial=0)
-    most = np.where(most > 0, most, MOST_INT4) if per_row else np.full(len(most), most.max())
+    most = most if per_row else np.full(len(most), most.max())
+    most = np.where(most > 0, most, MOST_INT4)
     if moments is not None:
         damped = _DAMPING * max(float(np.trace(moments)) / len(moments), 1e-12)
         moments = moments + damped * np.eye(len(moments))

@@ -38,9 +38,10 @@ def advise(layer: LayerProfile, profile: Profile) -> str:
     if layer.bound == Cause.MULTIPLIERS:
         return _of_multipliers(layer, profile.config)
     if layer.bound == Cause.WEIGHTS:
+        half = f" ({size // 2} if weights have 4 bits)" if profile.config.int4 else ""
         return (
-            f"loading a weight tile takes {size} cycles, however few vectors use it; a larger "
-            f"--batch amortizes it"
+            f"loading a weight tile takes {size} cycles{half}, however few vectors use it; a "
+            f"larger --batch amortizes it"
         )
     if layer.bound == Cause.DEPTHWISE:
         return (

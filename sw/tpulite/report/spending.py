@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from tpulite.arch.effects import tile_rows
 from tpulite.arch.isa import Command, Engine
 from tpulite.arch.registers import EngineState
 from tpulite.program import Program
@@ -126,7 +127,8 @@ def _kind(command: Command, program: Program) -> Cause:
         return Cause.WAITING
     if command["depthwise"]:
         return Cause.DEPTHWISE
-    short = command["rows"] * command["columns"] < program.config.array_size
+    slots = command["rows"] * command["columns"]
+    short = slots < tile_rows(command["int4"], program.config)
     return Cause.WEIGHTS if short else Cause.MULTIPLIERS
 
 

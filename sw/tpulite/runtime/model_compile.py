@@ -50,7 +50,7 @@ def compile_parts(
     progress : callable, optional
         Called at every step.
     dump : callable, optional
-        Called after every stage; nothing is then taken from the cache.
+        Called after every stage of each part; nothing is then taken from the cache.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def compile_parts(
                 f"resident weights need a network with one part on the machine, not {len(parts)}"
             )
         return compile_pair(parts[0], config, options, progress=progress)
-    like = _equal_parts(parts)
+    like = _equal_parts(parts) if dump is None else range(len(parts))
     if any(first != index for index, first in enumerate(like)):
         alone = sorted(set(like))
         made = compile_parts(
@@ -73,7 +73,6 @@ def compile_parts(
             options,
             cache=cache,
             progress=progress,
-            dump=dump and (lambda index, name, value: dump(alone[index], name, value)),
         )
         each = dict(zip(alone, made, strict=True))
         return tuple(

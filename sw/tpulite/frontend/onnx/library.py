@@ -128,7 +128,8 @@ def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
     data : bytes
         A file.
     """
-    data = _unsigned(data)
+    with suppress(Exception):  # a file that is broken, as the last call says, too
+        data = _unsigned(data)
     for attempt in (lambda: data, lambda: _unshared(data)):
         with suppress(Exception):  # of classes of its own; what else is wrong, the last call says
             return opened(attempt(), x64quantprecision="1")

@@ -165,10 +165,13 @@ def convert_lstm(
         raise UnsupportedFormError("it has a layer normalization")
     if options.get("FusedActivationFunction", 0) != tflite.ActivationFunctionType.TANH:
         raise UnsupportedFormError("its activation is not tanh")
-    steps = x.shape[0 if options.get("TimeMajor") else 1] if len(x.shape) == 3 else 0
+    axis = 0 if options.get("TimeMajor") else 1
+    steps, batch = (x.shape[axis], x.shape[1 - axis]) if len(x.shape) == 3 else (0, 0)
     if not 1 <= steps <= _MOST_STEPS:
         raise UnsupportedFormError(f"it has {steps} steps, not 1 to {_MOST_STEPS}")
-    first, cells = 0 if each[_INPUT] is not None else 1, cell.shape[-1]
+    if len(cell.shape) != 2 or cell.shape[0] != batch or state.shape != cell.shape:
+        raise UnsupportedFormError(f"its states are {list(state.shape)} and {list(cell.shape)}")
+    first, cells = 0 if each[_INPUT] is not None else 1, cell.shape[1]
     for begin, shape in ((_INPUT, (cells, x.shape[2])), (_RECURRENT, (cells, cells))):
         _check_constants(each[begin + first : begin + _GATES], "int8", shape)
     _check_constants(each[_BIAS + first : _BIAS + _GATES], "int32", (cells,))
@@ -177,15 +180,19 @@ def convert_lstm(
     power = _power(cell)
     for tensor in (x, state):
         _require_scale(tensor)
-    hidden = options.get("Intermediates", ())
-    if len(hidden) <= _GATES or not len(hidden[_GATES].scale):
+    hidden = options.get("Intermediates", ())[_GATES:]
+    scales, points = (hidden[0].scale, hidden[0].zero_point) if hidden else ((), ())
+    if len(scales) != 1 or not 0 < scales[0] < math.inf or len(points) != 1:
         raise UnsupportedFormError("it does not say the scale of its hidden state")
+    clip = float(options.get("CellClip", 0.0))
+    if not 0 <= clip < math.inf or not -128 <= points[0] <= 127:
+        raise UnsupportedFormError("its bounds or zero point are no numbers that LiteRT takes")
     attributes = {
         "time_major": bool(options.get("TimeMajor")),
         "cell_power": power,
-        "cell_clip": float(options.get("CellClip", 0.0)),
-        "hidden_scale": float(hidden[_GATES].scale[0]),
-        "hidden_zero_point": int(hidden[_GATES].zero_point[0]),
+        "cell_clip": clip,
+        "hidden_scale": float(scales[0]),
+        "hidden_zero_point": int(points[0]),
     }
     return Operation("integer_lstm", tuple(range(len(inputs))), attributes)
 
@@ -201,7 +208,7 @@ def _check_constants(tensors: Inputs, dtype: str, shape: tuple[int, ...]) -> Non
 def _require_scale(tensor: Tensor) -> None:
     q = tensor.quantization
     if q is None or not q.sound or len(q.scale) != 1:
-        raise UnsupportedFormError(f"tensor {tensor.name!r} has not one scale")
+        raise UnsupportedFormError(f"tensor {tensor.name!r} needs one scale")
 
 
 def _power(cell: Tensor) -> int:

@@ -36,7 +36,8 @@ def widen_filters(model: Any) -> bool:
     graph, found = model.subgraphs[0], False
     for operator in graph.operators:
         code = model.operatorCodes[operator.opcodeIndex]
-        if max(code.builtinCode, code.deprecatedBuiltinCode) != _SVDF:
+        svdf = max(code.builtinCode, code.deprecatedBuiltinCode) == _SVDF
+        if not svdf or len(operator.inputs) <= _STATE:
             continue
         for index in (int(operator.inputs[_TIME]), int(operator.inputs[_STATE])):
             tensor = graph.tensors[index]

@@ -36,7 +36,7 @@ def lower_svdf(node: Node, context: GraphContext) -> None:
     if x.dtype != "int8" or feature.dtype != "int8" or time.data is None or time.dtype != "int16":
         raise UnsupportedError(f"it is of {x.dtype} with weights of {feature.dtype}")
     if len(time.shape) != 2 or window.shape != time.shape[::-1]:
-        raise UnsupportedError(f"it has {x.shape[0]} sequences at a time")
+        raise UnsupportedError(f"its window is {list(window.shape)}: one sequence at a time")
     fits = feature.shape == (len(time.data), x.shape[-1]) and node["rank"] > 0
     if not fits or len(time.data) % node["rank"]:
         raise UnsupportedError(f"its weights have shape {list(feature.shape)}")
