@@ -3,7 +3,7 @@
 from tpulite.arch import isa
 from tpulite.arch.config import Config
 from tpulite.arch.effects import Effects, effects, tile_rows
-from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, Opcode, RecordForm
+from tpulite.arch.isa import BYTE_STEPS, RAW_ROWS, Axis, Command, Drain, Opcode, RecordForm
 from tpulite_tb.random_records import BlockKind, DepthwiseTaps
 from tpulite_tb.random_state import Drawn, State, hazard, mask
 
@@ -101,7 +101,8 @@ def _image_fields(state: State, *, in_bytes: bool) -> dict[str, int]:
     }  # fmt: skip
     across = (columns - 1) * fields["stride_x"]
     if in_bytes:
-        fields |= {"byte_step": rng.choice([1, size, rng.randint(1, size)]), "inner": Axis.X}
+        most = min(size, BYTE_STEPS - 1)
+        fields |= {"byte_step": rng.choice([1, most, rng.randint(1, most)]), "inner": Axis.X}
         across = (columns - 1) * fields["byte_step"] // size + 1
     return fields | _extents(state, fields, across)
 

@@ -134,17 +134,16 @@ def draw_bad_word(rng: random.Random, command: Command, config: Config) -> tuple
 def _mismatches(rng: random.Random, config: Config) -> list[dict[str, int]]:
     """Return fields of a CONV that are legal each and illegal together."""
     depthwise = {"depthwise": 1, "byte_step": 0, "blocks": 1}
+    most = min(config.array_size, BYTE_STEPS - 1)
     cases = [
-        {
-            "depthwise": 0,
-            "inner": 0,
-            "byte_step": rng.randint(config.array_size + 1, BYTE_STEPS - 1),
-        },
-        {"depthwise": 1, "inner": 0, "byte_step": rng.randint(1, config.array_size)},
-        {"depthwise": 0, "inner": 1, "byte_step": rng.randint(1, config.array_size)},
+        {"depthwise": 1, "inner": 0, "byte_step": rng.randint(1, most)},
+        {"depthwise": 0, "inner": 1, "byte_step": rng.randint(1, most)},
         depthwise | {"drain": 0, "blocks": rng.randint(2, 2047)},
         depthwise | {"drain": 2},
     ]
+    if most < BYTE_STEPS - 1:
+        step = rng.randint(most + 1, BYTE_STEPS - 1)
+        cases.append({"depthwise": 0, "inner": 0, "byte_step": step})
     if config.lanes < config.array_size:
         cases.append(depthwise | {"drain": 1})
     if config.has_transposed_tiles:

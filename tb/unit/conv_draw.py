@@ -3,7 +3,16 @@
 import random
 
 from tpulite.arch.config import Config
-from tpulite.arch.isa import Axis, Command, Drain, Opcode, RecordForm, dense, illegal_combination
+from tpulite.arch.isa import (
+    BYTE_STEPS,
+    Axis,
+    Command,
+    Drain,
+    Opcode,
+    RecordForm,
+    dense,
+    illegal_combination,
+)
 
 __all__ = ["KINDS", "ONES", "any_image", "draw_conv", "draw_kinds", "stretched"]
 
@@ -155,7 +164,7 @@ class _Draw:
         return self.window() | {
             "inner": Axis.X,
             "columns": random.randint(1, 12),
-            "byte_step": random.randint(1, self.config.array_size),
+            "byte_step": random.randint(1, min(self.config.array_size, BYTE_STEPS - 1)),
         }
 
     def wide_product(self) -> dict[str, int]:

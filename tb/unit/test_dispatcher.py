@@ -159,7 +159,7 @@ def illegal_together() -> list[dict[str, int]]:
     dense = {"depthwise": 0, "byte_step": 3, "inner": Axis.X}
     cases = [
         dense | {"byte_step": CONFIG.array_size + 1},
-        dense | {"byte_step": 63},
+        dense | {"byte_step": 31},
         dense | {"depthwise": 1, "blocks": 1, "drain": Drain.KEEP},
         dense | {"inner": Axis.Y},
         STREAMS | {"blocks": 2},
