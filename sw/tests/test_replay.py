@@ -13,6 +13,7 @@ FAMILIES = (
     "bench",
     "bound",
     "file",
+    "int4",
     "layer_form",
     "layer_size",
     "matrices",

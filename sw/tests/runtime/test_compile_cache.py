@@ -112,7 +112,7 @@ def test_every_change_of_content_changes_the_key():
 
 def test_every_field_of_machine_and_options_changes_the_key():
     others = {"array_size": 8, "roundings": ("ruy",), "axi_slices": True, "delay_lines": False}
-    others |= {"ram_registers": True, "int16": True}
+    others |= {"ram_registers": True, "int16": True, "int4": True}
     keys = [key()]
     for field in fields(Config):
         value = getattr(Config(), field.name)
