@@ -181,6 +181,50 @@ def test_weights_in_another_file(tpulite, files, network):
     assert err.startswith("tpulite: big/net.onnx: tensor ")
 
 
+def int8_dense(rng: np.random.Generator) -> bytes:
+    """Return two dense layers of int8."""
+    b = ModelBuilder()
+    x = b.input((1, 40), 0.03, 3)
+    for outputs, spread in ((32, 0.06), (10, 0.2)):
+        weight = rng.integers(-127, 128, (outputs, b.shape(x)[1])).astype(np.int8)
+        bias = rng.integers(-500, 500, outputs).astype(np.int32)
+        y = b.tensor((1, outputs), spread, -5)
+        scales = np.full(outputs, 0.01)
+        x = b.operator(
+            "FULLY_CONNECTED",
+            [x, b.constant(weight, scales), b.constant(bias, 0.03 * scales)],
+            [y],
+            options_type="FullyConnectedOptions",
+        )
+    return b.build(x)
+
+
+@pytest.mark.parametrize("more", [(), ("--per-tensor",)])
+def test_weights_of_int8_tflite_files_may_become_int4(tpulite, files, more):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+    (files / "net.tflite").write_bytes(int8_dense(np.random.default_rng(5)))
+    np.save(files / "y.npy", draw(16, 40))
+    words = ("--calibrate", "y.npy", "--weights", "int4", "--min-cosine", "0.9")
+    code, _, err = tpulite("quantize", "net.tflite", *words, *more)
+    assert (code, err) == (0, "")
+    assert (files / "net.int4.tflite").stat().st_size < (files / "net.tflite").stat().st_size
+    config = ("--config", "16x16,int4=1")
+    code, out, _ = tpulite("compare", "net.int4.tflite", "--oracle", "litert-ref", *config)
+    assert (code, "every bit is the same" in out) == (0, True)
+
+
+def test_int4_refuses_tflite_files_of_floats(tpulite, files):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+    b = ModelBuilder("float32")
+    (files / "net.tflite").write_bytes(
+        b.build(b.operator("RELU", [b.input((1, 4))], [b.tensor((1, 4))]))
+    )
+    np.save(files / "y.npy", draw(6, 4))
+    code, _, err = tpulite("quantize", "net.tflite", "--calibrate", "y.npy", "--weights", "int4")
+    assert code == 2 and "quantize the network to int8 first" in err
+    assert not (files / "net.int4.tflite").exists()
+
+
 def test_a_tflite_file_of_floats(tpulite, files):
     pytest.importorskip("ai_edge_quantizer", reason="pip install '.[quantize]'")
     b = ModelBuilder("float32")

@@ -34,7 +34,7 @@ from tpulite.quant.floats.ranges import METHODS, Method
 from tpulite.quant.quality import Quality, measure_outputs
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model
-from tpulite.runtime.outputs import compare_outputs
+from tpulite.runtime.outputs import compare_outputs, given_inputs
 
 __all__ = ["quantize"]
 
@@ -148,6 +148,9 @@ def quantize(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Quantize a float network (.onnx, .tflite) to int8 with samples of your data.
 
+    With --weights int4 the weights of products get 4 bits: those of a float .onnx file, or of a
+    .tflite file that is int8 already.
+
     Any runtime opens the resulting file; ONNX operators are quantized in QDQ format. The tables
     show every output against the float network, and the tensors that lose most; --json and --csv
     have all tensors. In ONNX files, activations that lose most stay in floats until every output
@@ -161,11 +164,11 @@ def quantize(  # noqa: PLR0913 - options of the command
     if output.resolve() == network.resolve():
         raise click.UsageError(f"{output} is the network itself.")
     int4 = weights == "int4"
-    others = per_tensor or symmetric or percentile < 100 or ranges != "mse" or numerics
-    if tflite and (int4 or others):
+    others = symmetric or percentile < 100 or ranges != "mse" or numerics
+    if tflite and (others or (per_tensor and not int4)):
         raise click.UsageError(
-            "--per-tensor, --weights, --symmetric, --percentile, --ranges and --exact are for ONNX "
-            "files."
+            "--symmetric, --percentile, --ranges and --exact are for ONNX files, --per-tensor is "
+            "for these and for --weights int4."
         )
     if ranges == "percentile" and percentile == 100:
         raise click.UsageError("--ranges percentile needs --percentile P with P below 100.")
@@ -181,7 +184,7 @@ def quantize(  # noqa: PLR0913 - options of the command
         "numerics": numerics,
         "int4": int4,
     }
-    _require(tflite)
+    _require(tflite, int4)
     with errors_named(network, calibration):
         graph = load_graph(network, given)
         if given and graph.source is not None:
@@ -190,7 +193,7 @@ def quantize(  # noqa: PLR0913 - options of the command
             samples, remarks = read_samples(calibration, graph, pixels)
             with errors_named(calibration):
                 feeds = _tflite_feeds(graph, samples)
-            found, quality = _of_tflite(data, graph, feeds)
+            found, quality = _of_tflite(data, graph, feeds, int4=int4, per_channel=not per_tensor)
         else:
             data = _whole(data, network)
             feeds, remarks = read_feeds(calibration, graph, data, pixels)
@@ -203,7 +206,8 @@ def quantize(  # noqa: PLR0913 - options of the command
     if not is_stdout(json_path) and not is_stdout(csv_path):
         console = Console()
         lines = [*remarks, f"{output}: quantized", model.statement(), *_advice(model)]
-        lines += [*_left(quality), _summary(quality)]
+        before = "int8" if tflite and int4 else "float"
+        lines += [*_left(quality), _summary(quality, before)]
         console.print(_outputs(quality))
         if quality.tensors:
             console.print(_table(quality))
@@ -252,8 +256,11 @@ def _outputs(quality: Quality) -> Table:
     return table
 
 
-def _require(tflite: bool) -> None:
+def _require(tflite: bool, int4: bool) -> None:
     """Check that the quantizer of a format is installed."""
+    if tflite and int4:
+        require_package("ai_edge_litert", "litert", "quantize --weights int4 for TFLite files")
+        return
     if tflite:
         require_package("ai_edge_quantizer", "quantize", "quantize for TFLite files")
         return
@@ -297,11 +304,19 @@ def _tflite_feeds(graph: Graph, samples: Samples) -> Feeds:
     ]
 
 
-def _of_tflite(data: bytes, graph: Graph, feeds: Feeds) -> tuple[bytes, Quality]:
-    """Quantize a TFLite file; return the file, and how far its outputs are from the floats."""
-    from tpulite.quant.tflite import quantize_tflite
+def _of_tflite(
+    data: bytes, graph: Graph, feeds: Feeds, *, int4: bool, per_channel: bool
+) -> tuple[bytes, Quality]:
+    """Quantize a TFLite file; return the new one, and how far its outputs are from the first."""
+    if int4:
+        from tpulite.quant.int4_tflite import int4_tflite
 
-    found = quantize_tflite(data, feeds)
+        samples = (given_inputs(graph, each) for each in feeds)
+        found = int4_tflite(data, samples, per_channel=per_channel)
+    else:
+        from tpulite.quant.tflite import quantize_tflite
+
+        found = quantize_tflite(data, feeds)
     return found, measure_outputs(compare_outputs(graph, load_tflite(found, graph.name), feeds))
 
 
@@ -328,12 +343,12 @@ def _advice(model: Model) -> list[str]:
     ]
 
 
-def _summary(quality: Quality) -> str:
+def _summary(quality: Quality, before: str) -> str:
     """Return how well both networks agree, on the samples of the calibration."""
     text = f"on the {quality.samples} calibration samples"
     if quality.agreement is None:
         return text
-    return f"top-1 agreement with the float network: {quality.agreement:.1%} {text}"
+    return f"top-1 agreement with the {before} network: {quality.agreement:.1%} {text}"
 
 
 def _table(quality: Quality) -> Table:

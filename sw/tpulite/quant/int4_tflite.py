@@ -50,9 +50,18 @@ def int4_tflite(
     -------
     bytes
         TFLite file; activations and biases keep their meanings.
+
+    Raises
+    ------
+    ValueError
+        If no layer can have such weights.
     """
     model = unpack(data)
     products = _Products(model)
+    if not products.layers:
+        raise ValueError(
+            "no CONV_2D or FULLY_CONNECTED has int8 weights: quantize the network to int8 first"
+        )
     chosen = [name for name in products.layers if layers is None or name in layers]
     moments = products.moments(data, samples)
     for name in chosen:

@@ -9,32 +9,41 @@ from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs
 from tpulite.runtime.model import Model
 
-__all__ = ["compare_outputs"]
+__all__ = ["compare_outputs", "given_inputs"]
 
 
 def compare_outputs(
-    floats: Graph, quantized: Graph, samples: Sequence[Mapping[str, np.ndarray]]
+    first: Graph, second: Graph, samples: Sequence[Mapping[str, np.ndarray]]
 ) -> Iterator[list[tuple[str, np.ndarray, np.ndarray]]]:
-    """Yield for each sample the outputs: name, floats, and what the quantized network finds.
+    """Yield for each sample the outputs of two networks as real numbers: name, first, second.
 
     Parameters
     ----------
-    floats, quantized : Graph
+    first, second : Graph
         Networks with inputs and outputs in the same order.
     samples : sequence of mapping of str to ndarray
-        Inputs of the network of floats.
+        Inputs by their names in the first one, as real numbers.
     """
-    first, second = Model.load(floats), Model.load(quantized)
+    graphs = first, second
+    models = [Model.load(graph) for graph in graphs]
     for sample in samples:
-        given = {}
-        for name, other in zip(floats.inputs, quantized.inputs, strict=True):
-            tensor = quantized.tensors[other]
-            given[other], _ = as_inputs(sample[name], tensor, Exactness.LITERT_REF)
-        wanted, found = first.reference(dict(sample)), second.reference(given)
-        yield [
-            (name, wanted[name], _real(quantized, other, found[other]))
-            for name, other in zip(floats.outputs, quantized.outputs, strict=True)
+        values = [sample[name] for name in first.inputs]
+        found = [
+            model.reference(given_inputs(graph, dict(zip(graph.inputs, values, strict=True))))
+            for model, graph in zip(models, graphs, strict=True)
         ]
+        yield [
+            (name, _real(first, name, found[0][name]), _real(second, other, found[1][other]))
+            for name, other in zip(first.outputs, second.outputs, strict=True)
+        ]
+
+
+def given_inputs(graph: Graph, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return inputs in the dtypes of a network, quantized as LiteRT's reference kernels do."""
+    return {
+        name: as_inputs(sample[name], graph.tensors[name], Exactness.LITERT_REF)[0]
+        for name in graph.inputs
+    }
 
 
 def _real(graph: Graph, name: str, values: np.ndarray) -> np.ndarray:

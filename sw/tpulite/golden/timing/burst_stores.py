@@ -21,7 +21,7 @@ class BurstStores(TransferHead):
     """STORE, of which each burst waits until one of those before is answered.
 
     The rows of a burst are followed to their end when the last one is read, and the data path takes
-    it then.
+    it then; where STORE has starved is only known then, too.
 
     Parameters
     ----------
@@ -34,7 +34,6 @@ class BurstStores(TransferHead):
     def __init__(self, machine: Clockwork, path: DataPath) -> None:
         super().__init__(machine, Engine.STORE)
         config = self.config = machine.config
-        machine.contend = self.contend
         self.path = path
         self.event = machine.event(self.finish)
         self.rows_per_beat = max(BEAT_BYTES // config.row_bytes, 1)
@@ -58,9 +57,6 @@ class BurstStores(TransferHead):
         self.free = NEVER
         if idle:
             self._expect()
-
-    def contend(self, time: int) -> None:
-        """Do nothing: where STORE has starved is only known when a burst is handed over."""
 
     def _bursts(self, fields: dict[str, int], record: Record) -> list:
         """Return the bursts of a command."""

@@ -157,8 +157,8 @@ class Clockwork:
         self.due = [NEVER] * _ENGINES + [0]
         self.handlers: list[Callable[[int], None]] = [self._request] * (_ENGINES + 1)
         self.fetch: Callable[[int, int], None] = self.arrive
-        self.follow: Callable[[int], None] = self._request
-        self.contend: Callable[[int], None] = self._request
+        self.follow: Callable[[int], None] = _ignore
+        self.contend: Callable[[int], None] = _ignore
         self.lose: Callable[[int, int], None] = self.arrive
         self.reads, self.writes = Traffic(config.ub_banks), Traffic(config.ub_banks)
         self.sums = Traffic(1)
@@ -289,3 +289,7 @@ class Clockwork:
         if self._requested < self._beats:
             self._ask()
         self._dispatching = False
+
+
+def _ignore(time: int) -> None:
+    """Do nothing, where nothing is to be followed."""

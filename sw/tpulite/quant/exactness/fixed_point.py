@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["INT16", "logistic_table", "tanh_table"]
+__all__ = ["INT16", "divide", "logistic_table", "saturate", "tanh_table", "wrap"]
 
 Integers = NDArray[np.int64]
 
@@ -32,11 +32,26 @@ _LARGEST = 5
 """Inputs below -2**5 have an exponential of 0."""
 
 
+def divide(x: Integers, power: int) -> Integers:
+    """Divide by a power of two, half away from zero."""
+    return np.sign(x) * ((np.abs(x) + (1 << power >> 1)) >> power)
+
+
+def saturate(x: Integers) -> Integers:
+    """Return the nearest int16."""
+    return np.clip(x, INT16[0], INT16[-1])
+
+
+def wrap(x: Integers) -> Integers:
+    """Return the lower 16 bits as an int16."""
+    return x.astype(np.int16).astype(np.int64)
+
+
 @cache
 def logistic_table() -> NDArray[np.int16]:
     """Return the logistic function of each int16, which has 3 integer bits."""
     x = np.arange(INT16[0], INT16[-1] + 1)
-    positive = _double(_reciprocal(_exp(_wrap(-np.abs(x)), 3)), 1)
+    positive = _double(_reciprocal(_exp(wrap(-np.abs(x)), 3)), 1)
     result = np.where(x > 0, positive, _ONE - positive)
     return np.where(x == 0, 1 << (_BITS - 1), result).astype(np.int16)
 
@@ -46,7 +61,7 @@ def tanh_table(bits: int) -> NDArray[np.int16]:
     """Return the hyperbolic tangent of each int16, which has so many integer bits."""
     x = np.arange(INT16[0], INT16[-1] + 1)
     # Twice the input: the same integer with one integer bit more.
-    less_one = _wrap(_reciprocal(_exp(_wrap(-np.abs(x)), bits + 1)) - (1 << (_BITS - 2)))
+    less_one = wrap(_reciprocal(_exp(wrap(-np.abs(x)), bits + 1)) - (1 << (_BITS - 2)))
     magnitude = _double(less_one, 2)
     return (np.sign(x) * magnitude).astype(np.int16)
 
@@ -55,8 +70,8 @@ def _exp(x: Integers, bits: int) -> Integers:
     """Return exp of numbers that are not positive, with so many integer bits."""
     fraction = _BITS - bits
     quarter = 1 << (fraction - 2)
-    part = _wrap((x & (quarter - 1)) - quarter)
-    result, rest = _exp_of_quarter(_double(part, bits)), _wrap(part - x)
+    part = wrap((x & (quarter - 1)) - quarter)
+    result, rest = _exp_of_quarter(_double(part, bits)), wrap(part - x)
     for exponent, factor in _POWERS:
         if bits > exponent:
             there = rest & (1 << (fraction + exponent))
@@ -68,23 +83,23 @@ def _exp(x: Integers, bits: int) -> Integers:
 
 def _exp_of_quarter(x: Integers) -> Integers:
     """Return exp of numbers from -1/4 on and below 0: a Taylor series around -1/8."""
-    x = _wrap(x + (1 << (_BITS - 3)))
+    x = wrap(x + (1 << (_BITS - 3)))
     x2 = _multiply(x, x)
     x3, x4 = _multiply(x2, x), _multiply(x2, x2)
-    cubes = _multiply(_wrap(_halve(x4, 2) + x3), _constant(_THIRD))
-    series = _wrap(x + _halve(_wrap(cubes + x2), 1))
+    cubes = _multiply(wrap(divide(x4, 2) + x3), _constant(_THIRD))
+    series = wrap(x + divide(wrap(cubes + x2), 1))
     first = _constant(_EXP_EIGHTH)
-    return _saturate(first + _multiply(series, first))
+    return saturate(first + _multiply(series, first))
 
 
 def _reciprocal(x: Integers) -> Integers:
     """Return 2 / (1 + x), halved and with 2 integer bits, by steps of Newton."""
     total = x + _ONE
     half = np.sign(total) * ((np.abs(total) + 1) >> 1)
-    y = _wrap(_constant(_48_OVER_17) + _multiply(half, _constant(_32_OVER_17)))
+    y = wrap(_constant(_48_OVER_17) + _multiply(half, _constant(_32_OVER_17)))
     for _ in range(_NEWTON):
-        error = _wrap((1 << (_BITS - 2)) - _multiply(half, y))
-        y = _wrap(y + _double(_multiply(y, error), 2))
+        error = wrap((1 << (_BITS - 2)) - _multiply(half, y))
+        y = wrap(y + _double(_multiply(y, error), 2))
     return y
 
 
@@ -100,18 +115,5 @@ def _multiply(a: Integers, b: Integers | int) -> Integers:
     return np.minimum(np.sign(nudged) * (np.abs(nudged) >> _BITS), _ONE)
 
 
-def _halve(x: Integers, power: int) -> Integers:
-    """Divide by a power of two, half away from zero."""
-    return np.sign(x) * ((np.abs(x) + (1 << power >> 1)) >> power)
-
-
 def _double(x: Integers, power: int) -> Integers:
-    return _saturate(x << power)
-
-
-def _saturate(x: Integers) -> Integers:
-    return np.clip(x, INT16[0], INT16[-1])
-
-
-def _wrap(x: Integers) -> Integers:
-    return x.astype(np.int16).astype(np.int64)
+    return saturate(x << power)

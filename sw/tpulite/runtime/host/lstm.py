@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from tpulite.arch.numerics import INT8, Rounding, quantize_multiplier
 from tpulite.golden.ops import scale_accumulators
 from tpulite.graph.graph import Node
-from tpulite.quant.exactness.fixed_point import INT16, logistic_table, tanh_table
+from tpulite.quant.exactness.fixed_point import (
+    INT16,
+    divide,
+    logistic_table,
+    saturate,
+    tanh_table,
+    wrap,
+)
 
 __all__ = ["lstm_cell", "lstm_gates", "lstm_output", "output_scale", "quantized_clip"]
 
@@ -46,7 +53,7 @@ def lstm_gates(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
     every, recurrent, bias = (x.astype(np.int64) for x in values)
     sums = every.take(node["step"], axis=0 if node["time_major"] else 1) + bias
     each = (
-        _saturate(_saturate(_scale(x, first)) + _scale(h, second))
+        saturate(saturate(_scale(x, first)) + _scale(h, second))
         for x, h, first, second in zip(
             _parted(sums, len(node["input_scales"])),
             _parted(recurrent, len(node["input_scales"])),
@@ -76,8 +83,8 @@ def lstm_cell(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
     forgotten = _logistic(forget)
     entered = _logistic(entering[0]) if entering else INT16[-1] - forgotten
     power = node["cell_power"]
-    new = _wrap(_divide(entered * _tanh(candidate, _GATE_BITS), 2 * _BITS + power))
-    cell = _saturate(_wrap(_divide(forgotten * cell, _BITS)) + new)
+    new = wrap(divide(entered * _tanh(candidate, _GATE_BITS), 2 * _BITS + power))
+    cell = saturate(wrap(divide(forgotten * cell, _BITS)) + new)
     clip = quantized_clip(node)
     return (np.clip(cell, -clip, clip) if clip else cell).astype(np.int16)
 
@@ -123,7 +130,7 @@ def _peepholes(node: Node, weights: Sequence[Integers], count: int) -> list[_Pee
 
 def _look(gate: Integers, hole: _Peephole, cell: Integers) -> Integers:
     """Add what a gate sees of the cell state."""
-    return gate if hole is None else _saturate(gate + _scale(hole[0] * cell, hole[1]))
+    return gate if hole is None else saturate(gate + _scale(hole[0] * cell, hole[1]))
 
 
 def _parted(values: Integers, gates: int) -> list[Integers]:
@@ -142,16 +149,3 @@ def _logistic(x: Integers) -> Integers:
 
 def _tanh(x: Integers, bits: int) -> Integers:
     return tanh_table(bits)[x - INT16[0]].astype(np.int64)
-
-
-def _divide(x: Integers, power: int) -> Integers:
-    """Divide by a power of two, half away from zero."""
-    return np.sign(x) * ((np.abs(x) + (1 << power >> 1)) >> power)
-
-
-def _saturate(x: Integers) -> Integers:
-    return np.clip(x, INT16[0], INT16[-1])
-
-
-def _wrap(x: Integers) -> Integers:
-    return x.astype(np.int16).astype(np.int64)
