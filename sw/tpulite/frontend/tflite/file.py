@@ -14,7 +14,7 @@ from tpulite.frontend.tflite.recurrent import (
     first_value,
     keep_variables,
     kept_variables,
-    widen_filters,
+    with_wide_filters,
 )
 from tpulite.frontend.tflite.settle import UnsettledError, settle_shapes
 from tpulite.frontend.tflite.tensors import read_tensor
@@ -69,7 +69,7 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
         unsettled = error
     if data is not untouched:
         model = parse_tflite(data)
-    model = widen_filters(model)
+    model = with_wide_filters(model)
     variables = resolve_variables(data, model)
     tensors = _read_tensors(model, variables)
     origins = {tensor.name: Origin(i) for i, tensor in tensors.items()}

@@ -23,7 +23,7 @@ __all__ = [
     "first_value",
     "keep_variables",
     "kept_variables",
-    "widen_filters",
+    "with_wide_filters",
 ]
 
 _KEEPERS = frozenset(
@@ -45,10 +45,11 @@ _MOST_STEPS = 128
 """Steps of a sequence that are worth a program each."""
 
 
-def widen_filters(model: FileModel) -> FileModel:
+def with_wide_filters(model: FileModel) -> FileModel:
     """Return a file whose SVDF operators have time weights and states of 16 bits, not of 8.
 
-    So LiteRT takes them; what zero point a state has is nothing to it.
+    So LiteRT takes them; what zero point a state has is nothing to it. In the file that LiteRT runs
+    :func:`tpulite.frontend.tflite.widen.widen_filters` does the same.
     """
     tensors = list(model.tensors)
     for operator in model.operators:

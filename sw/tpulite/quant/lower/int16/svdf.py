@@ -36,7 +36,9 @@ def lower_svdf(node: Node, context: GraphContext) -> None:
     if x.dtype != "int8" or feature.dtype != "int8" or time.data is None or time.dtype != "int16":
         raise UnsupportedError(f"it is of {x.dtype} with weights of {feature.dtype}")
     if len(time.shape) != 2 or window.shape != time.shape[::-1]:
-        raise UnsupportedError(f"its window is {list(window.shape)}: one sequence at a time")
+        raise UnsupportedError(
+            f"its window has shape {list(window.shape)}, not that of one sequence"
+        )
     fits = feature.shape == (len(time.data), x.shape[-1]) and node["rank"] > 0
     if not fits or len(time.data) % node["rank"]:
         raise UnsupportedError(f"its weights have shape {list(feature.shape)}")
