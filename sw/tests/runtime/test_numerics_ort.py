@@ -7,7 +7,9 @@ import pytest
 from tpulite_testing.oracles.onnx_session import open_onnx
 
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
+import onnx
 from onnx import TensorProto, helper
+from onnxruntime import quantization
 
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.frontend.onnx.library import open_session
@@ -35,8 +37,8 @@ def equals_session(data: bytes, exact: str = "ort", count: int = 20) -> Model:
     for index in range(count):
         given = {name: values[index : index + 1] for name, values in inputs.items()}
         for name, expected in zip(names, library.run(None, given), strict=True):
-            ours = results.outputs[name][index : index + 1]
-            np.testing.assert_array_equal(ours.reshape(expected.shape), expected, err_msg=name)
+            ours = results.outputs[name].reshape(count, *expected.shape)[index]
+            np.testing.assert_array_equal(ours, expected, err_msg=name)
     return model
 
 
@@ -185,6 +187,68 @@ def test_dynamically_quantized_products_are_the_machines(form):
     real = builder.node("Relu", builder.node("Cast", sums, to=TensorProto.FLOAT))
     model = equals_session(builder.build(builder.node("Div", real, scale)), count=5)
     assert model.macs > 0 and model.host_macs == 0
+
+
+@pytest.mark.parametrize(
+    ("per_channel", "weights"), [(False, "QInt8"), (True, "QInt8"), (False, "QUInt8")]
+)
+def test_products_of_files_by_quantize_dynamic_are_the_machines(tmp_path, per_channel, weights):
+    """An ordinary session joins them to DynamicQuantizeMatMul and MatMulIntegerToFloat."""
+    kinds = quantization.QuantType
+    model = onnx.load_model_from_string(two_heads())
+    before, after = tmp_path / "float.onnx", tmp_path / "dynamic.onnx"
+    onnx.save(model, before)
+    quantization.quantize_dynamic(
+        before, after, per_channel=per_channel, weight_type=getattr(kinds, weights)
+    )
+    model = equals_session(after.read_bytes(), count=5)
+    assert model.macs > 0 and model.host_macs == 0
+
+
+def two_heads() -> bytes:
+    """Return a file of floats: two products of the same three axes, and one of their sum."""
+    b = OnnxBuilder()
+    x = b.input("x", (1, 16, 32))
+    heads = []
+    for _ in range(2):
+        weight, bias = RNG.normal(size=(32, 64)), RNG.normal(size=64)
+        y = b.node("MatMul", x, weight.astype(np.float32))
+        heads.append(b.node("Relu", b.node("Add", y, bias.astype(np.float32))))
+    whole = b.node("Reshape", b.node("Add", *heads), np.array([16, 64]))
+    last = RNG.normal(size=(64, 48)).astype(np.float32)
+    return b.build(b.node("Gemm", whole, last, RNG.normal(size=48).astype(np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where"),
+    [
+        ((1, 16, 32), (2, 8, 64), "none"),
+        ((16, 32), (4, 4, 64), "none"),
+        ((16, 32), (8, 128), "host"),
+        ((16, 32), (1, 1024), "host"),
+    ],
+)
+def test_sums_get_another_shape(before, after, where):
+    b = OnnxBuilder()
+    sums = product_of_rows(b, before)
+    y = b.node("Reshape", sums, np.array(after), name="shape")
+    model = equals_session(b.build(y, dtype="int32"), count=5)
+    assert model.macs > 0 and model.host_macs == 0
+    assert [x.where for x in model.summary() if x.name == "shape"] == [where]
+
+
+def test_sums_are_outputs_of_two_shapes():
+    b = OnnxBuilder()
+    sums = product_of_rows(b, (16, 32))
+    both = sums, b.node("Reshape", sums, np.array([4, 4, 64]))
+    assert equals_session(b.build(*both, dtype="int32"), count=5).host_macs == 0
+
+
+def product_of_rows(b: OnnxBuilder, shape: tuple[int, ...]) -> str:
+    """Multiply 16 rows of a shape by a matrix."""
+    rows = b.node("Reshape", b.input("x", (1, 16, 32), "uint8"), np.array(shape))
+    weight = RNG.integers(-127, 128, (32, 64)).astype(np.int8)
+    return b.node("MatMulInteger", rows, weight, np.uint8(128))
 
 
 @pytest.mark.parametrize("shared", ["nothing", "zero point", "weight"])

@@ -37,6 +37,9 @@ _INTEGERS = frozenset(
     }
 )
 
+_SCALED_PRODUCTS = ("DynamicQuantizeMatMulFusion", "MatMulIntegerToFloatFusion")
+"""Optimizers that join an integer product and what scales its sums; the bits are the same."""
+
 _FATAL = 4  # of ONNX Runtime's log: errors are told by exceptions
 _RENAMED = "qdq_s8_to_u8_quant"
 """How ONNX Runtime names the uint8 tensors that it makes of int8 ones."""
@@ -229,6 +232,7 @@ def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
                 "ENABLE_EXTENDED",
                 path=path,
                 qdqisint8allowed=str(int(keep_int8)),
+                disabled=_SCALED_PRODUCTS,
                 disable_prepacking="1",
             )
         except Exception as error:  # ONNX Runtime has classes of its own

@@ -132,7 +132,9 @@ def lower_dense(node: Node, context: GraphContext) -> None:
     output = node.outputs[0]
     found = (shape[0] // window[0], shape[1] // window[1], channels)
     wanted, made = context.write(output), output
-    if wanted.shape != found:
+    if wanted.dtype == "int32":  # sums leave the machine, which does not move them
+        context.declare(output, found, "int32")
+    elif wanted.shape != found:
         made = f"{output}/rows"
         context.declare(made, found, wanted.dtype)
     _emit_conv(node, context, origin, made, kernel, "dense", stride=window)
