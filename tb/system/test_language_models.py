@@ -1,4 +1,4 @@
-"""Tokens of a small language model on the Verilated chip: logits, cache and cycles."""
+"""Tokens and prompts of a language model on the Verilated chip: logits, cache and cycles."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tpulite.language.model import load_language_model
 from tpulite_testing.files.llama_files import LlamaFile
 
 
-def test_every_token_on_the_chip_is_that_of_the_golden_model(tmp_path):
+def test_tokens_and_prompts_on_the_chip_are_those_of_the_golden_model(tmp_path):
     path = tmp_path / "tiny.gguf"
     LlamaFile().save_gguf(path, "Q4_1")
     model = load_language_model(path, positions=24)
@@ -18,5 +18,11 @@ def test_every_token_on_the_chip_is_that_of_the_golden_model(tmp_path):
         for name, cache in golden.cache.items():
             assert np.array_equal(chip.cache[name], cache)
     assert len(chip.cycles) == golden.position
+    assert np.array_equal(chip.read(111, 32, 119, 111), golden.read(111, 32, 119, 111))
+    for name, cache in golden.cache.items():
+        assert np.array_equal(chip.cache[name], cache)
+    counted, predicted = chip.readings[-1], golden.readings[-1]
+    assert (counted.tokens, counted.counted, predicted.counted) == (4, True, False)
+    assert abs(predicted.cycles / counted.cycles - 1) <= 0.01
     for cycles in chip.cycles:
         assert abs(model.cycles / cycles - 1) <= 0.01

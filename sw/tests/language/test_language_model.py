@@ -1,6 +1,7 @@
-"""Each token is the library's, to the bit; texts continue, and what does not fit is refused."""
+"""Each token is the library's, to the bit, alone or with others; what does not fit is refused."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,11 +48,15 @@ def library_of(file):
     session = onnxruntime.InferenceSession(file)
     names = [output.name for output in session.get_outputs()]
     shapes = {x.name: x.shape for x in session.get_inputs()}
+    (together,) = shapes["token"]
 
-    def run(tokens):
+    def run(tokens, padding=0):
         states = {name: np.zeros(shapes[name], np.float32) for name in state_names(2).values()}
-        for position, token in enumerate(tokens):
-            given = {"token": np.array([token]), "position": np.array([position])}
+        for position in range(0, len(tokens), together):
+            part = tokens[position : position + together]
+            token = np.array(part + [padding] * (together - len(part)))
+            given = {"token": token, "position": np.array([position])}
+            given |= {"count": np.array([len(part)])} if together > 1 else {}
             found = dict(zip(names, session.run(names, given | states), strict=True))
             states = {before: found[after] for after, before in state_names(2).items()}
             yield np.asarray(found["logits"])[0], states
@@ -68,6 +73,68 @@ def test_every_token_and_the_cache_are_the_librarys(model, library):
             assert np.array_equal(writer.cache[name], cache)
 
 
+@pytest.fixture(scope="module")
+def prompts(path, model):
+    return library_of(step_file(read_llama(path), _POSITIONS, tokens=model.prefill.tokens))
+
+
+@pytest.mark.parametrize("count", [_POSITIONS, 13, 3])
+def test_a_prompt_and_the_cache_are_the_librarys(model, prompts, count):
+    """The last run of 13 tokens has padding; nothing of it comes into the cache."""
+    tokens = np.random.default_rng(6).integers(0, 259, count).tolist()
+    writer = model.writer()
+    found = writer.read(*tokens)
+    *_, (logits, states) = prompts(tokens)
+    runs = [min(8, count - start) for start in range(0, count, 8)]
+    assert [each.tokens for each in writer.readings] == runs
+    assert np.array_equal(found, logits)
+    for name, cache in states.items():
+        assert np.array_equal(writer.cache[name], cache)
+        places = cache.any(axis=(0, 1) if name.startswith("keys") else (0, 2))
+        assert places.tolist() == [True] * count + [False] * (_POSITIONS - count)
+
+
+def test_padding_changes_nothing(prompts):
+    (one, before), (other, after) = (next(prompts([1, 2, 3], padding)) for padding in (0, 258))
+    assert np.array_equal(one, other)
+    assert all(np.array_equal(cache, after[name]) for name, cache in before.items())
+
+
+def test_tokens_see_those_before_them_alone(model, prompts):
+    """One run that has later tokens, too, gives the cache of shorter runs."""
+    tokens = list(range(40, 48))
+    *_, (_, states) = prompts(tokens)
+    *_, (_, fewer) = prompts(tokens[:5])
+    for name, cache in states.items():
+        keep = (..., slice(5)) if name.startswith("keys") else (slice(None), slice(5))
+        assert np.array_equal(cache[keep], fewer[name][keep])
+
+
+def test_a_prompt_gives_what_its_tokens_give_one_by_one(model):
+    """But for the order of float sums, which the library chooses by the shapes of products."""
+    tokens = np.random.default_rng(7).integers(0, 259, 21).tolist()
+    together, alone = model.writer(), model.writer()
+    found = together.read(*tokens)
+    wanted = [alone.read(token) for token in tokens][-1]
+    pairs = [(found, wanted), *((together.cache[x], alone.cache[x]) for x in alone.cache)]
+    for one, other in pairs:
+        error, signal = np.square(one - other).sum(), np.square(other).sum()
+        assert error <= signal * 1e-6
+    assert together.position == alone.position == len(tokens)
+
+
+def test_tokens_go_together_where_that_takes_fewer_cycles(model):
+    def parts(count):
+        return [len(part) for part in model.parts(range(count))]
+
+    assert model.prefill.kept_cycles < model.prefill.cycles
+    assert model.cycles < model.prefill.cycles < 2 * model.cycles
+    assert (parts(1), parts(2), parts(8), parts(9)) == ([1], [2], [8], [8, 1])
+    assert parts(23) == [8, 8, 7]
+    alone = replace(model, prefill=None)
+    assert [len(part) for part in alone.parts(range(3))] == [1, 1, 1]
+
+
 def test_weights_of_4_bits_are_the_librarys_too(path, model):
     """Other parts of a token take cycles, too, so it takes more than half of them."""
     narrow = load_language_model(path, positions=_POSITIONS, int4=True, config=Config(int4=True))
@@ -75,6 +142,10 @@ def test_weights_of_4_bits_are_the_librarys_too(path, model):
     library = library_of(step_file(read_llama(path), _POSITIONS, int4=True))
     for token, (logits, _) in zip(_PROMPT, library(_PROMPT), strict=True):
         assert np.array_equal(writer.read(token), logits)
+    assert narrow.prefill is not None and narrow.prefill.tokens == 4
+    prompts = library_of(step_file(read_llama(path), _POSITIONS, tokens=4, int4=True))
+    ((logits, _),) = prompts(_PROMPT[:4])
+    assert np.array_equal(narrow.writer().read(*_PROMPT[:4]), logits)
     assert narrow.weight_bytes < 0.6 * model.weight_bytes
     assert narrow.cycles < 0.9 * model.cycles
 
@@ -235,6 +306,8 @@ def test_chat_answers_in_the_shell(tpulite, path, model):
     assert out == f"{text}\n"
     err = " ".join(err.split())
     assert "tokens/s on golden" in err
+    assert "prompt: 5 tokens, up to 5 at once: " in err
+    assert f"{model.prefill.cycles / 5:,.0f} cycles a token (by the cycle model)" in err
     assert f"{model.cycles:,} cycles a token" in err
     assert "at 100 MHz" in err
     assert f"{model.network.crossings} tensors cross" in err

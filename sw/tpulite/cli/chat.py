@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TypedDict
 
@@ -14,7 +15,13 @@ from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.packaged import PackagedModel
 from tpulite.configs import named_config
 from tpulite.counted import counted
-from tpulite.language.model import POSITIONS, LanguageModel, Writer, load_language_model
+from tpulite.language.model import (
+    POSITIONS,
+    LanguageModel,
+    Reading,
+    Writer,
+    load_language_model,
+)
 from tpulite.language.sampling import Sampling
 from tpulite.language.story import load_storyteller
 from tpulite.language.tokenizer import read_tokenizer
@@ -148,7 +155,7 @@ def chat(  # noqa: PLR0913 - options of the command
         click.echo(piece, nl=False)
     click.echo()
     seconds = time.perf_counter() - begin
-    for line in _account(loaded, writer, device, seconds, mhz):
+    for line in _account(loaded, writer, len(asked), device, seconds, mhz):
         say(console, line)
 
 
@@ -168,22 +175,46 @@ def _pieces(
 
 
 def _account(
-    model: LanguageModel, writer: Writer, device: str, seconds: float, mhz: float | None
+    model: LanguageModel,
+    writer: Writer,
+    asked: int,
+    device: str,
+    seconds: float,
+    mhz: float | None,
 ) -> Iterator[str]:
-    """Yield what the text took."""
+    """Yield what the text took; ``asked`` of its tokens are the prompt."""
     rate = writer.position / seconds
     yield f"{counted(writer.position, 'token')} in {seconds:.1f} s: {rate:.2f} tokens/s on {device}"
+    if model.prefill is not None:
+        yield _prompt(writer.readings, asked, device, mhz)
     measured = writer.cycles
     cycles = sum(measured) / len(measured) if measured else model.cycles
     origin = f"counted by {device}" if measured else "by the cycle model"
     bound = model.weight_bytes // 16
     line = f"{cycles:,.0f} cycles a token ({origin}); DRAM delivers the weights in {bound:,}"
-    if mhz is not None:
-        line += f"; {cycles / mhz / 1e3:.1f} ms at {mhz:g} MHz, {mhz * 1e6 / cycles:.1f} tokens/s"
-    yield line
+    yield line + _speed(cycles, mhz)
     network = model.network
     yield (
         f"{1 - network.host_macs / network.macs:.1%} of the MACs on the machine, in "
         f"{counted(len(network.programs), 'program')}; "
         f"{counted(network.crossings, 'tensor')} cross to and from the CPU"
     )
+
+
+def _prompt(readings: Sequence[Reading], asked: int, device: str, mhz: float | None) -> str:
+    """Return what the prompt took, of so many tokens."""
+    ends = accumulate(each.tokens for each in readings)
+    of_prompt = [each for each, end in zip(readings, ends, strict=True) if end <= asked]
+    cycles = sum(each.cycles for each in of_prompt) / asked
+    origin = f"counted by {device}" if of_prompt[0].counted else "by the cycle model"
+    most = max(each.tokens for each in of_prompt)
+    together = f"up to {most} at once" if most > 1 else "one by one"
+    line = f"prompt: {counted(asked, 'token')}, {together}: {cycles:,.0f} cycles a token ({origin})"
+    return line + _speed(cycles, mhz)
+
+
+def _speed(cycles: float, mhz: float | None) -> str:
+    """Return how long a token takes at a clock, if there is one."""
+    if mhz is None:
+        return ""
+    return f"; {cycles / mhz / 1e3:.1f} ms at {mhz:g} MHz, {mhz * 1e6 / cycles:.1f} tokens/s"

@@ -1,4 +1,4 @@
-"""Language models ready to write: a network for one token, its cache, and a position."""
+"""Language models ready to write: networks for tokens, a cache, and a position."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.golden.timing import program_cycles
+from tpulite.golden.timing import total_cycles
+from tpulite.language.prefill import Prefill, prefill_tokens
 from tpulite.language.sampling import Sampling
 from tpulite.language.weights import read_llama
 from tpulite.needs import require_package
@@ -18,7 +19,7 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.states import States
 
-__all__ = ["POSITIONS", "LanguageModel", "Writer", "load_language_model"]
+__all__ = ["POSITIONS", "LanguageModel", "Reading", "Writer", "load_language_model"]
 
 POSITIONS = 256
 """Tokens that a cache holds unless more are asked for."""
@@ -33,12 +34,17 @@ class LanguageModel:
     vocabulary: int  #: Tokens that it knows.
     #: Tokens that the cache holds; by default it keeps the last ones of a text of any length.
     positions: int | None = None
+    prefill: Prefill | None = None  #: The network of prompts; without it they go token by token.
 
-    @property
+    @cached_property
     def cycles(self) -> int:
         """Cycles of a token by the cycle model."""
-        programs = self.network.programs
-        return sum(program_cycles(program) for program in programs)
+        return total_cycles(self.network.programs)
+
+    @cached_property
+    def kept_cycles(self) -> int:
+        """The same of a token that goes into the cache and gives no logits."""
+        return total_cycles(self.network.kept_programs)
 
     @property
     def weight_bytes(self) -> int:
@@ -53,6 +59,12 @@ class LanguageModel:
     def logits(self, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the logits among the outputs of the network, float32 [vocabulary]."""
         return outputs["logits"].reshape(-1)
+
+    def parts(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yield tokens as they are read: those that go together, or one."""
+        if self.prefill is None or len(tokens) == 1:
+            return (tokens[i : i + 1] for i in range(len(tokens)))
+        return self.prefill.parts(tokens, self.cycles)
 
     def writer(self, device: str | Device = "golden") -> "Writer":
         """Return a text that begins: a cache of its own on a device."""
@@ -72,6 +84,16 @@ class LanguageModel:
         return list(writer.generate(prompt, tokens=tokens, stops=stops, sampling=sampling))
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A run of a network of one token or of several ones."""
+
+    tokens: int  #: Tokens that went into the cache.
+    cycles: int  #: Its cycles.
+    counted: bool  #: Whether the device counted them; else they are of the cycle model.
+    last: bool  #: Whether it gave logits.
+
+
 class Writer:
     """One text on a device. The cache outlives calls: the next prompt continues the text.
 
@@ -86,45 +108,82 @@ class Writer:
     ----------
     position : int
         Tokens in the cache.
-    cycles : list of int
-        Cycles of each token, where the device has a clock.
+    cache : States
+        Keys and values by name: ``keys.0`` and so on.
+    readings : list of Reading
+        All runs.
     """
 
     def __init__(self, model: LanguageModel, device: str | Device = "golden") -> None:
         self.model = model
         self.position = 0
-        self.cycles: list[int] = []
+        self.readings: list[Reading] = []
+        self.cache = States(model.network.graph)
         self._device = device
 
     @cached_property
     def _runner(self) -> Runner:
-        return Runner(self.model.network, self._device)
+        return Runner(self.model.network, self._device, state=self.cache)
+
+    @cached_property
+    def _prefill_runner(self) -> Runner:
+        assert self.model.prefill is not None
+        return Runner(self.model.prefill.network, self._device, state=self.cache)
 
     @property
-    def cache(self) -> States:
-        """Keys and values by name: ``keys.0`` and so on."""
-        return self._runner.state
+    def cycles(self) -> list[int]:
+        """Cycles of each token that was read alone and gave logits, if the device counts them."""
+        return [x.cycles for x in self.readings if x.counted and x.last and x.tokens == 1]
 
     def reset(self) -> None:
         """Begin a new text."""
         self.position = 0
-        self._runner.state.reset()
+        self.cache.reset()
 
-    def read(self, token: int) -> np.ndarray:
-        """Take a token into the cache; return the logits of the one behind it, [vocabulary].
+    def read(self, *tokens: int) -> np.ndarray:
+        """Take tokens into the cache, several at once if the model has a network for that.
+
+        Parameters
+        ----------
+        *tokens : int
+            One token or more.
+
+        Returns
+        -------
+        array of float32, [vocabulary]
+            Logits of the token behind them.
 
         Raises
         ------
         ValueError
-            If there is no such token, or the cache is full.
+            If there is no token, one is unknown, or they do not fit the rest of the cache; nothing
+            is read then.
         """
-        _check_token(token, self.model.vocabulary)
-        self._check_room(1)
-        results = self._runner.run(self.model.given(token, self.position))
-        self.position += 1
-        if results.cycles is not None:
-            self.cycles += results.cycles
-        return self.model.logits(results.outputs)
+        self._check(tokens)
+        *before, last = self.model.parts(tokens)
+        for part in before:
+            self._read(part, last=False)
+        return self.model.logits(self._read(last, last=True))
+
+    def _read(self, part: Sequence[int], *, last: bool) -> Mapping[str, np.ndarray]:
+        """Run the network of one token, or of several; return its outputs, if it is the last."""
+        model, prefill = self.model, self.model.prefill
+        if len(part) == 1:
+            network, runner = model, self._runner
+            given = model.given(part[0], self.position)
+        else:
+            assert prefill is not None
+            network, runner = prefill, self._prefill_runner
+            given = prefill.given(part, self.position)
+        results = runner.run(given, outputs=last)
+        self.position += len(part)
+        if results.cycles is None:
+            cycles = network.cycles if last else network.kept_cycles
+        else:
+            (cycles,) = results.cycles
+        counted = results.cycles is not None
+        self.readings.append(Reading(len(part), cycles, counted, last))
+        return results.outputs
 
     def generate(
         self,
@@ -155,43 +214,39 @@ class Writer:
             If the prompt is empty, has an unknown token, or does not fit the rest of the cache;
             nothing is read then.
         """
-        if not prompt:
-            raise ValueError("the prompt is empty")
-        for token in prompt:
-            _check_token(token, self.model.vocabulary)
-        self._check_room(len(prompt))
-        chosen = sampling or Sampling()
-        return self._tokens(list(prompt), tokens, frozenset(stops), chosen)
+        self._check(prompt)
+        return self._tokens(prompt, tokens, frozenset(stops), sampling or Sampling())
 
     def _tokens(
-        self, prompt: list[int], tokens: int, stops: frozenset[int], sampling: Sampling
+        self, prompt: Sequence[int], tokens: int, stops: frozenset[int], sampling: Sampling
     ) -> Iterator[int]:
-        draws = sampling.generator()
-        for token in prompt[:-1]:
-            self.read(token)
-        last = prompt[-1]
+        draws, unread = sampling.generator(), tuple(prompt)
         for _ in range(tokens):
             if self.position == self.model.positions:
                 return
-            last = sampling.choose(self.read(last), draws)
-            if last in stops:
+            token = sampling.choose(self.read(*unread), draws)
+            if token in stops:
                 return
-            yield last
+            yield token
+            unread = (token,)
 
-    def _check_room(self, count: int) -> None:
+    def _check(self, tokens: Sequence[int]) -> None:
+        """Refuse tokens that cannot be read."""
+        if not tokens:
+            raise ValueError("the prompt is empty")
+        for token in tokens:
+            if not 0 <= token < self.model.vocabulary:
+                raise ValueError(
+                    f"token {token} is none of the {self.model.vocabulary:,} of the model"
+                )
         if self.model.positions is None:
             return
-        free = self.model.positions - self.position
+        free, count = self.model.positions - self.position, len(tokens)
         if count > free:
             raise ValueError(
                 f"the cache holds {self.model.positions} tokens and {free} are free, "
                 f"not {count}: ask for more positions, or begin a new text"
             )
-
-
-def _check_token(token: int, vocabulary: int) -> None:
-    if not 0 <= token < vocabulary:
-        raise ValueError(f"token {token} is none of the {vocabulary:,} of the model")
 
 
 def load_language_model(
@@ -203,7 +258,7 @@ def load_language_model(
     cache: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> LanguageModel:
-    """Read a model of the llama family and compile its network for one token.
+    """Read a model of the llama family; compile its networks for one token and for prompts.
 
     Parameters
     ----------
@@ -236,11 +291,15 @@ def load_language_model(
     positions = min(POSITIONS, most) if positions is None else positions
     if not 1 <= positions <= most:
         raise ValueError(f"{model.name} has 1 to {most:,} positions, not {positions}")
-    with tempfile.TemporaryDirectory(prefix="tpulite-") as folder:
-        file = Path(folder, "token.onnx")
-        file.write_bytes(step_file(model, positions, int4=int4))
-        states = state_names(model.sizes.layers)
-        network = Model.load(file, config=config, states=states).compile(
-            cache=cache, progress=progress
-        )
-    return LanguageModel(network, model.sizes.vocabulary, positions)
+
+    def network(tokens: int) -> Model:
+        with tempfile.TemporaryDirectory(prefix="tpulite-") as folder:
+            file = Path(folder, "tokens.onnx")
+            file.write_bytes(step_file(model, positions, tokens=tokens, int4=int4))
+            states = state_names(model.sizes.layers)
+            loaded = Model.load(file, config=config, states=states)
+            return loaded.compile(cache=cache, progress=progress)
+
+    tokens = prefill_tokens(config or Config(), int4=int4)
+    prefill = Prefill(network(tokens), tokens) if min(tokens, positions) > 1 else None
+    return LanguageModel(network(1), model.sizes.vocabulary, positions, prefill)

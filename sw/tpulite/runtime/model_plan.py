@@ -151,6 +151,18 @@ class PlannedModel:
 
         return self.compiled or compile_parts(self.layers, self.config, self.options)
 
+    @cached_property
+    def kept_segments(self) -> tuple[Segment, ...]:
+        """Segments up to the last one that computes what the network keeps from run to run."""
+        kept = {state.output for state in self.graph.states}
+        ends = [i for i, each in enumerate(self.segments, 1) if kept.intersection(each.outputs)]
+        return self.segments[: max(ends, default=0)]
+
+    @property
+    def kept_programs(self) -> tuple[Program, ...]:
+        """Programs of these segments."""
+        return self.programs[: sum(isinstance(x, MachineSegment) for x in self.kept_segments)]
+
     @property
     def steady_programs(self) -> tuple[Program, ...]:
         """Programs of every run but the first, which may have to load what stays on chip."""

@@ -161,7 +161,7 @@ class Runner:
             if isinstance(session.device, Watched):
                 session.device.watch = tell
 
-    def run(self, *inputs: Mapping[str, np.ndarray]) -> ModelResults:
+    def run(self, *inputs: Mapping[str, np.ndarray], outputs: bool = True) -> ModelResults:
         """Run the machine once, for one input or up to ``batch`` of them; states go on.
 
         Parameters
@@ -169,6 +169,8 @@ class Runner:
         inputs : mapping of str to ndarray
             Each in the graph's shapes and dtypes. If there are fewer than ``batch``, the machine
             computes the last one again, and those results are dropped.
+        outputs : bool
+            Whether outputs are wanted; without, no segment runs behind the last one of a state.
 
         Raises
         ------
@@ -183,16 +185,17 @@ class Runner:
         values: list[Values] = [self.state.given() | dict(one) for one in inputs]
         results: list[Results] = []
         parts = iter(zip(self._sessions(), self._simplified, strict=True))
-        for segment in self.model.segments:
+        for segment in self.model.segments if outputs else self.model.kept_segments:
             if isinstance(segment, MachineSegment):
                 results.append(self._run_machine(*next(parts), values))
             else:
                 host = next(hosts)
                 for one in values:
                     one |= host.run(one, tensors=self.tensors)
+        wanted = graph.outputs if outputs else ()
         parts = [
             ModelResults(
-                {name: self.model.value(name, one) for name in graph.outputs},
+                {name: self.model.value(name, one) for name in wanted},
                 (),
                 one if self._keep else {},
             )

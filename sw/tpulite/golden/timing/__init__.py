@@ -5,6 +5,7 @@ from tpulite.golden.timing.predict import (
     predict_cycles,
     program_cycles,
     program_timeline,
+    total_cycles,
 )
 from tpulite.golden.timing.timeline import CommandTimes, Timeline
 
@@ -15,4 +16,5 @@ __all__ = [
     "predict_cycles",
     "program_cycles",
     "program_timeline",
+    "total_cycles",
 ]

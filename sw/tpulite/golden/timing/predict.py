@@ -1,6 +1,6 @@
 """The cycle model: when every command of a program runs, and what its engine waits for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tpulite.arch.config import Config
@@ -24,6 +24,7 @@ __all__ = [
     "predict_cycles",
     "program_cycles",
     "program_timeline",
+    "total_cycles",
 ]
 
 
@@ -72,6 +73,26 @@ def predict_cycles(
 def program_cycles(program: Program) -> int:
     """Predict the cycles of a program beside the memory that it is for."""
     return predict_cycles(program.commands, program.config, program.memory)
+
+
+def total_cycles(programs: Iterable[Program]) -> int:
+    """Predict the cycles of programs that run in turn; of equal commands only once."""
+    known: list[tuple[Program, int]] = []
+    total = 0
+    for program in programs:
+        like = (cycles for other, cycles in known if _as_fast(program, other))
+        cycles = next(like, None)
+        if cycles is None:
+            cycles = program_cycles(program)
+            known.append((program, cycles))
+        total += cycles
+    return total
+
+
+def _as_fast(program: Program, other: Program) -> bool:
+    """Return whether two programs have the same commands, machine and memory."""
+    same = (program.config, program.memory) == (other.config, other.memory)
+    return same and program.commands == other.commands
 
 
 def program_timeline(program: Program) -> Timeline:
