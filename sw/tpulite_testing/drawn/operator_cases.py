@@ -286,11 +286,14 @@ class _Draw:
 
     def squared_difference(self):
         shape = self.image()
-        other = self.choice(shape, (1, 1, 1, shape[3]), (1,))
+        other = self.choice(shape, (1, 1, 1, shape[3]), (*shape[:3], 1), (1,))
         a = self.input("a", shape)
+        quantization = self.choice("the same", "the same", "zero point", "scale")
         b = self.renamed(self.like(a), "b", other)
-        if self.choice(0, 0, 1):  # another zero point, while the largest differences saturate
+        if quantization == "zero point":
             b = self.tensor("b", other, a.quantization.scale)  # type: ignore[union-attr]
+        if quantization == "scale":
+            b = self.tensor("b", other)
         if other == (1,):
             self.constant(self.tensor("b", other), self.numbers(other))
         else:
@@ -299,7 +302,7 @@ class _Draw:
         # The largest square and less: LiteRT refuses scales that are much smaller.
         largest = (255 * max(scales)) ** 2
         y = self.tensor("y", shape, largest / self.scale(256, 8000))
-        if a.quantization.zero_point != b.quantization.zero_point:  # type: ignore[union-attr]
+        if quantization != "the same":
             y = self.tensor("y", shape, largest / self.scale(256, 8000), -128)
         return self.node({}, y, shape)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tpulite.quant.exactness.litert import Integers, scale_by
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["prelu_scales", "squared_difference"]
+__all__ = ["prelu_scales", "scaled_operands", "squared_difference", "squares"]
 
 _SHIFT = 7
 """Fractional bits of the operands of a difference."""
@@ -29,7 +29,7 @@ def squared_difference(
     Parameters
     ----------
     values : pair of ndarray
-        Integers of the operands less their zero points.
+        Integers of the operands less their zero points; they broadcast.
     a, b, y : Quantized
         Operands and result.
 
@@ -38,12 +38,35 @@ def squared_difference(
     UnsupportedError
         If LiteRT refuses the scales.
     """
-    twice = 2 * max(float(a.scale), float(b.scale))
-    result = twice * twice / ((1 << 2 * _SHIFT) * float(y.scale))
-    if result >= 1:
-        raise UnsupportedError(f"LiteRT rejects squared_difference with the output scale {y.scale}")
-    scaled = [
+    first, second = scaled_operands(values, a, b)
+    return squares(first - second, a, b, y)
+
+
+def scaled_operands(
+    values: tuple[Integers, Integers], a: Quantized, b: Quantized
+) -> tuple[Integers, Integers]:
+    """Return operands less their zero points, in 1/64 of the larger scale: up to 16,320."""
+    twice = _twice(a, b)
+    first, second = (
         scale_by(value << _SHIFT, float(side.scale) / twice)
         for value, side in zip(values, (a, b), strict=True)
-    ]
-    return y.image(scale_by((scaled[0] - scaled[1]) ** 2, result) + y.zero_point)
+    )
+    return first, second
+
+
+def squares(differences: Integers, a: Quantized, b: Quantized, y: Quantized) -> NDArray[np.int8]:
+    """Return the image of the squares of differences of scaled operands.
+
+    Raises
+    ------
+    UnsupportedError
+        If LiteRT refuses the scales.
+    """
+    result = _twice(a, b) ** 2 / ((1 << 2 * _SHIFT) * float(y.scale))
+    if result >= 1:
+        raise UnsupportedError(f"LiteRT rejects squared_difference with the output scale {y.scale}")
+    return y.image(scale_by(differences**2, result) + y.zero_point)
+
+
+def _twice(a: Quantized, b: Quantized) -> float:
+    return 2 * max(float(a.scale), float(b.scale))

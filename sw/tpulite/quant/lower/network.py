@@ -16,6 +16,7 @@ from tpulite.quant.lower.data_movement import (
     lower_reshape,
     lower_table,
 )
+from tpulite.quant.lower.differences import lower_squared_difference
 from tpulite.quant.lower.floats import require_integers
 from tpulite.quant.lower.int16 import INT16, lacking_int16, wide_activations
 from tpulite.quant.lower.int16.svdf import lower_svdf
@@ -36,7 +37,7 @@ from tpulite.quant.lower.products import (
 )
 from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
 from tpulite.quant.lower.resize import lower_resize
-from tpulite.quant.lower.selections import lower_extreme, lower_squared_difference
+from tpulite.quant.lower.selections import lower_extreme
 from tpulite.quant.lower.softmax import lacking_softmax, lower_softmax
 from tpulite.quant.lower.transposed import lower_transposed_conv
 from tpulite.quant.tensors import UnsupportedError

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from tpulite.arch.isa import Scaling
-from tpulite.arch.numerics import INT8, Rounding
+from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Elementwise, Lut
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.exactness.scaling import make_requantization
-from tpulite.quant.exactness.selections import squared_difference
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.pairs import pair_operands
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
@@ -24,7 +23,6 @@ __all__ = [
     "add_integers",
     "integers",
     "lower_extreme",
-    "lower_squared_difference",
     "sum_of_integers",
     "uniform",
 ]
@@ -55,51 +53,6 @@ def lower_extreme(node: Node, context: GraphContext) -> None:
     more = context.declare_like(a, f"{node.name}/difference")
     add_integers(context, more, (a, b), more, minus=True, zero=zero)
     add_integers(context, node.name, (more, b), target, zero_points=(zero, 0))
-
-
-def lower_squared_difference(node: Node, context: GraphContext) -> None:
-    """Lower the square of a difference of numbers of one scale: a table of its magnitude.
-
-    Where large differences have all the same square a signed difference of 8 bits will do.
-    """
-    if not context.exactness.litert:
-        raise UnsupportedError(f"{context.exactness} has no integer squared difference")
-    target = node.outputs[0]
-    (a, b), swapped = pair_operands(node, context, commutes=True)
-    x, other, y = (context.quantized(name) for name in (*node.inputs[:2], target))
-    if swapped:
-        x, other = other, x
-    if x.unsigned:
-        raise UnsupportedError(f"{context.exactness} has no uint8 squared difference")
-    zeros = (x.zero, other.zero)
-    known = uniform(context, b)
-    if known is not None:
-        constant = np.array(known - other.zero)
-        table = squared_difference((_IMAGES - x.zero, constant), x, other, y)
-        context.emit(Lut, node.name, (a,), target, table=table)
-        return
-    if x.scale != other.scale:
-        raise UnsupportedError("a difference of inputs with two scales needs more than 8 bits")
-    most = len(INT8) - 1 + abs(x.zero - other.zero)
-    squares = squared_difference((np.arange(most + 1), np.array(0)), x, other, y)
-    found = context.declare_like(a, f"{node.name}/magnitude")
-    if np.all(squares[_HIGH:] == squares[_HIGH]):
-        add_integers(context, found, (a, b), found, zero_points=zeros, minus=True)
-        table = squares[np.minimum(np.abs(_IMAGES), most)]
-    elif np.all(squares[_HIGH - _LOW :] == squares[_HIGH - _LOW]):
-        signs = {}
-        for zero in (_LOW, _HIGH):
-            signs[zero] = context.declare_like(a, f"{node.name}/difference{zero}")
-            add_integers(
-                context, signs[zero], (a, b), signs[zero], zero_points=zeros, minus=True, zero=zero
-            )
-        add_integers(
-            context, found, (signs[_LOW], signs[_HIGH]), found, (_LOW, _HIGH), minus=True, zero=_LOW
-        )
-        table = squares[_IMAGES - _LOW]
-    else:
-        raise UnsupportedError("a difference of inputs with two zero points needs more than 8 bits")
-    context.emit(Lut, node.name, (found,), target, table=table)
 
 
 def add_integers(
