@@ -149,7 +149,8 @@ def quantize(  # noqa: PLR0913 - options of the command
     """Quantize a float network (.onnx, .tflite) to int8 with samples of your data.
 
     With --weights int4 the weights of products get 4 bits: those of a float .onnx file, or of a
-    .tflite file that is int8 already.
+    .tflite file that is int8 already. An .onnx file with float activations may have integer
+    weights.
 
     Any runtime opens the resulting file; ONNX operators are quantized in QDQ format. The tables
     show every output against the float network, and the tensors that lose most; --json and --csv
@@ -206,8 +207,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     if not is_stdout(json_path) and not is_stdout(csv_path):
         console = Console()
         lines = [*remarks, f"{output}: quantized", model.statement(), *_advice(model)]
-        before = "int8" if tflite and int4 else "float"
-        lines += [*_left(quality), _summary(quality, before)]
+        lines += [*_left(quality), _summary(quality, _before(data, tflite=tflite, int4=int4))]
         console.print(_outputs(quality))
         if quality.tensors:
             console.print(_table(quality))
@@ -277,7 +277,12 @@ def _whole(data: bytes, network: Path) -> bytes:
 
 def _of_onnx(data: bytes, feeds: Feeds, settings: dict[str, Any]) -> tuple[bytes, Quality]:
     """Quantize an ONNX file; return the file, and what that costs."""
-    from tpulite.quant.calibrate import default_numerics, fixed_batch, quantize_onnx
+    from tpulite.quant.calibrate import (
+        default_numerics,
+        fixed_batch,
+        has_integers,
+        quantize_onnx,
+    )
     from tpulite.quant.quality_onnx import measure_quality
 
     settings["numerics"] = settings["numerics"] or default_numerics(data)
@@ -288,7 +293,8 @@ def _of_onnx(data: bytes, feeds: Feeds, settings: dict[str, Any]) -> tuple[bytes
             bar.advance(task)
 
         found = quantize_onnx(data, feeds, progress=advance, **settings)
-        return found, measure_quality(fixed_batch(data), found, feeds, advance)
+        original = data if has_integers(data) else None
+        return found, measure_quality(fixed_batch(data), found, feeds, advance, original=original)
 
 
 def _tflite_feeds(graph: Graph, samples: Samples) -> Feeds:
@@ -341,6 +347,15 @@ def _advice(model: Model) -> list[str]:
         f"{len(additions)} Add or Sub run on the CPU, because ONNX Runtime's rounding of them "
         "depends on the CPU model; --exact litert-ref runs them on the machine, rounded as LiteRT"
     ]
+
+
+def _before(data: bytes, *, tflite: bool, int4: bool) -> str:
+    """Say which network the new one is compared with."""
+    if tflite:
+        return "int8" if int4 else "float"
+    from tpulite.quant.calibrate import has_integers
+
+    return "original" if has_integers(data) else "float"
 
 
 def _summary(quality: Quality, before: str) -> str:

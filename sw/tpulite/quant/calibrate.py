@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from tpulite.quant.floats.dequantized import dequantize_weights, has_integer_weights
 from tpulite.quant.floats.graph import has_attention
 from tpulite.quant.floats.norms import find_norms
 from tpulite.quant.floats.observe import Feed
@@ -30,6 +31,7 @@ __all__ = [
     "check_samples",
     "default_numerics",
     "fixed_batch",
+    "has_integers",
     "quantize_onnx",
 ]
 
@@ -67,7 +69,7 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
     Parameters
     ----------
     data : bytes
-        ONNX file with floats.
+        ONNX file with floats; its weights may be integers with scales.
     calibration : ndarray or sequence
         Samples; what they contain decides the ranges of the activations. An array holds samples
         along its first axis; a sequence holds an array or a mapping of names to arrays for each
@@ -142,7 +144,7 @@ def default_numerics(data: bytes) -> str:
 
 
 def fixed_batch(data: bytes) -> bytes:
-    """Return the file that is quantized: its batch is 1 where it was variable.
+    """Return the float network that is quantized: its batch is 1 where it was variable.
 
     Raises
     ------
@@ -150,6 +152,11 @@ def fixed_batch(data: bytes) -> bytes:
         If the file cannot be used, or is quantized already.
     """
     return _fixed(_parse(data)).SerializeToString()
+
+
+def has_integers(data: bytes) -> bool:
+    """Tell whether a file has integer weights: what is quantized is the float network behind it."""
+    return has_integer_weights(onnx.load_model_from_string(data).graph)
 
 
 def check_samples(
@@ -175,6 +182,10 @@ def _parse(data: bytes) -> onnx.ModelProto:
         raise ValueError(f"not an ONNX file, or a damaged one: {error}") from error
     if not model.graph.node:
         raise ValueError("the ONNX file has no operators")
+    try:
+        dequantize_weights(model)
+    except Exception as error:  # what a damaged file says of its weights
+        raise ValueError(f"its integer weights cannot be read: {error}") from error
     for node in model.graph.node:
         if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
             raise ValueError(f"Node {node.name!r}: the network is already quantized")

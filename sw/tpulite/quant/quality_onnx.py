@@ -30,6 +30,12 @@ class _Integers:
     names: dict[str, str] = field(default_factory=dict)
     meanings: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
+    def of_file(self, model: onnx.ModelProto) -> "_Integers":
+        """Return those that another file has as floats."""
+        known = {name for node in model.graph.node for name in node.output}
+        known |= {value.name for value in model.graph.input}
+        return _Integers({x: y for x, y in self.names.items() if x in known}, self.meanings)
+
     def real(self, name: str, values: np.ndarray) -> np.ndarray:
         scale, zero = self.meanings[name]
         return (values.astype(np.float64) - zero) * scale
@@ -40,6 +46,8 @@ def measure_quality(
     quantized: bytes,
     samples: Sequence[Mapping[str, np.ndarray]],
     progress: Callable[[int, int], None] | None = None,
+    *,
+    original: bytes | None = None,
 ) -> Quality:
     """Run both networks in ONNX Runtime, and compare every tensor that both have.
 
@@ -53,12 +61,17 @@ def measure_quality(
         Inputs by name.
     progress : callable, optional
         Called with the number of samples that were run and the number of all.
+    original : bytes, optional
+        The file that runs instead of that of floats: one with integer weights, for which that
+        stands.
     """
     model = onnx.load_model_from_string(floats)
     written = onnx.load_model_from_string(quantized)
     integers = _integers(written, model)
+    if original is not None:
+        integers = integers.of_file(onnx.load_model_from_string(original))
     run, run_quantized = (
-        _session(floats, list(integers.names)),
+        _session(original or floats, list(integers.names)),
         _session(quantized, list(integers.names.values())),
     )
     outputs = {value.name: _has_classes(model.graph, value) for value in model.graph.output}

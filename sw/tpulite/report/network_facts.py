@@ -85,6 +85,11 @@ def next_step(graph: Graph, path: str) -> str:
     if types != {"float32"}:
         return ""
     if any(tensor.dtype in ("int8", "uint8") for tensor in read):
+        if graph.format == "onnx":
+            return (
+                "weights are integers, activations floats: "
+                f"tpulite quantize {path} --calibrate SAMPLES"
+            )
         return (
             "activations are floats (dynamic-range quantization): convert the network with int8 "
             "activations, which needs a representative data set"

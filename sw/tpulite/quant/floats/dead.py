@@ -8,7 +8,7 @@ from onnx import numpy_helper
 
 from tpulite.quant.floats.graph import Links, is_transposed
 
-__all__ = ["flush_constants", "live_channels"]
+__all__ = ["channel_axis", "flush_constants", "live_channels", "usual_ends"]
 
 _NOTHING = 1e-20
 """Magnitude below which a constant is zero."""
@@ -34,22 +34,28 @@ def live_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:
     links = Links(graph)
     overrides: dict[str, list[dict[str, Any]]] = {}
     for node in graph.node:
-        axis = _channel_axis(node)
+        axis = channel_axis(node)
         weight = links.constants.get(node.input[1]) if axis is not None else None
         if axis is None or weight is None or weight.ndim <= axis:
             continue
         rest = tuple(i for i in range(weight.ndim) if i != axis)
         largest = np.abs(weight).max(axis=rest, initial=0).astype(np.float64)
-        dead = largest <= _DEAD * largest.max(initial=0)
+        ends, dead = usual_ends(largest)
         if not dead.any():
             continue
-        usual = float(np.median(largest[~dead])) if not dead.all() else 1.0
-        ends = np.where(dead, usual, largest).astype(np.float32)
+        ends = ends.astype(np.float32)
         overrides[node.input[1]] = [{"axis": axis, "rmin": -end, "rmax": end} for end in ends]
     return overrides
 
 
-def _channel_axis(node: onnx.NodeProto) -> int | None:
+def usual_ends(largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of ranges of channels with these largest weights, and which are dead."""
+    dead = largest <= _DEAD * largest.max(initial=0)
+    usual = float(np.median(largest[~dead])) if not dead.all() else 1.0
+    return np.where(dead, usual, largest), dead
+
+
+def channel_axis(node: onnx.NodeProto) -> int | None:
     """Return the axis of weights along which an operator has channels of its result."""
     if node.op_type == "Gemm":
         return 0 if is_transposed(node) else 1

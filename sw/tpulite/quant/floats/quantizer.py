@@ -20,6 +20,7 @@ from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.floats.cubes import multiply_cubes
 from tpulite.quant.floats.dead import flush_constants, live_channels
+from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
 from tpulite.quant.floats.mixed import Judge, leave_floats
 from tpulite.quant.floats.observe import Feed, observe
@@ -167,7 +168,9 @@ def _write(
         onnx.save(model, path)
         shaped = load_model_with_shape_infer(path)
     kinds = quantization.QuantType
-    overrides = live_channels(model.graph) if settings.per_channel else {}
+    overrides = {}
+    if settings.per_channel:
+        overrides = live_channels(model.graph) | integral_channels(model.graph)
     # One scale for a column of weights that are integers.
     overrides |= {
         x: [{"axis": 1, "rmin": np.float32(-end), "rmax": np.float32(end)}]

@@ -1,0 +1,60 @@
+"""Weights that are integers times a scale already, as files with integer weights have them."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tpulite.quant.floats.dead import channel_axis, usual_ends
+from tpulite.quant.floats.graph import Links
+
+__all__ = ["integral_channels"]
+
+_LARGEST = 127
+"""Of int8 without zero point."""
+
+_TOLERANCE = 1e-4
+"""How far a weight may be from an integer; float32 rounds a product of 127 by less."""
+
+_TRIED = 16
+"""Weights of a channel that are looked at before all are."""
+
+
+def integral_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:
+    """Return ranges of weights with which int8 is exact.
+
+    The range of a channel is 127 times a number of which its weights are multiples. Left out are
+    weights that have a channel without such a range, and those whose largest weights are the ends
+    anyway.
+    """
+    links = Links(graph)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for node in graph.node:
+        axis = channel_axis(node)
+        weight = links.constants.get(node.input[1]) if axis is not None else None
+        if axis is None or weight is None or weight.ndim <= axis:
+            continue
+        rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
+        ends, dead = usual_ends(np.abs(rows).max(axis=1, initial=0))
+        steps = [_LARGEST if dead[i] else _steps(np.abs(row)) for i, row in enumerate(rows)]
+        if 0 in steps or min(steps) == _LARGEST:
+            continue
+        ends = (ends * _LARGEST / steps).astype(np.float32)
+        found[node.input[1]] = [{"axis": axis, "rmin": -end, "rmax": end} for end in ends]
+    return found
+
+
+def _steps(row: np.ndarray) -> int:
+    """Return how many steps the largest weight has if all are whole; 0 if there are no such."""
+    largest = row.max()
+    counts = np.arange(_LARGEST, 0, -1)
+    some = row[:: max(1, len(row) // _TRIED)] / largest
+    for count in counts[_are_integers(np.multiply.outer(counts, some))]:
+        if _are_integers(row / largest * count):
+            return int(count)
+    return 0
+
+
+def _are_integers(values: np.ndarray) -> np.ndarray:
+    """Tell of each row whether it has integers alone."""
+    return np.all(np.abs(values - np.rint(values)) < _TOLERANCE, axis=-1)
