@@ -105,6 +105,16 @@ def _flat(op: str, *shape: list[int]) -> Callable[[_Draw], str]:
     return draw
 
 
+def _by_channel(op: str) -> Callable[[_Draw], str]:
+    """Make an operator of uint8 and an int8 constant, which the library leaves in floats."""
+
+    def draw(d: _Draw) -> str:
+        x = d.b.quantize(d.b.input("x", (1, d.height, d.channels)), _SCALE, 121, "uint8")
+        return d.node(op, x, d.weight(d.channels))
+
+    return draw
+
+
 def _split(d: _Draw) -> list[str]:
     first = d.integer(1, d.channels - 1)
     part = d.node("Split", d.x, [first, d.channels - first], axis=1)
@@ -225,6 +235,7 @@ def _attention(d: _Draw) -> str:
 
 NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Add": _two("Add"),
+    "Add (by channel)": _by_channel("Add"),
     "ArgMax": lambda d: [d.node("Cast", d.node("ArgMax", d.x, axis=1), to=1)],
     "AveragePool": lambda d: d.node("AveragePool", d.x, kernel_shape=[2, 2]),
     "BatchNormalization": _batch_normalization,
@@ -251,6 +262,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "MatMul (both computed)": _attention,
     "MatMulInteger": _integers("MatMulInteger", 1),
     "Mul": _two("Mul"),
+    "Mul (by channel)": _by_channel("Mul"),
     "Mul (SiLU)": _silu,
     "Pad": _pad,
     "ReduceMax": _reduced("ReduceMax"),

@@ -85,14 +85,13 @@ def affine_records(
     UnsupportedError
         If there are no records with these results.
     """
-    if not scale.all():
-        raise UnsupportedError("a channel has the scale factor 0")
     ratio = float(x.scale) * np.abs(scale.astype(np.float64)) / float(y.scale)
+    ratio[scale == 0] = 1  # the gain is 0, so the bias alone is scaled
     units = bias.astype(np.float64) / float(y.scale) / ratio
     bits = np.minimum(_GAIN_BITS, _BIAS_BITS - np.frexp(np.abs(units) + 256)[1])
     if bits.min() < 0:
         raise UnsupportedError("a channel's bias overflows int32")
-    gain = (np.where(scale < 0, -1, 1) * (1 << bits)).astype(np.int16)
+    gain = (np.sign(scale) * (1 << bits)).astype(np.int16)
     step = np.ldexp(ratio, -bits)
     offset = np.rint(np.ldexp(units, bits)) - x.zero * gain.astype(np.int64)
     for rounding in (Rounding.SINGLE, Rounding.AWAY, Rounding.FLOAT32):

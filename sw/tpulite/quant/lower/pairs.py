@@ -6,13 +6,19 @@ from functools import partial
 import numpy as np
 
 from tpulite.graph.graph import Node
+from tpulite.graph.layers import Affine
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.pairs import Pair, pair_layer
+from tpulite.quant.exactness.scaling import activation_bounds
+from tpulite.quant.lower.affine import affine_records
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.movement import spread
-from tpulite.quant.tensors import UnsupportedError, centered, image_shape
+from tpulite.quant.tensors import Quantized, UnsupportedError, centered, image_shape
 
 __all__ = ["lower_pair", "pair_operands"]
+
+_IN_FLOATS = ("Add", "Sub", "Sum", "Mul")
+"""What files call operators that are not quantized themselves."""
 
 
 def lower_pair(node: Node, context: GraphContext) -> None:
@@ -30,9 +36,52 @@ def lower_pair(node: Node, context: GraphContext) -> None:
     a, b = (context.quantized(name) for name in node.inputs[:2])
     if swapped:
         a, b = b, a
+    if context.exactness.ort and node.source in _IN_FLOATS:
+        _lower_floats(node, context, names, (a, b))
+        return
     pair = Pair(node.op, a, b, context.quantized(target), node["activation"])
     layer = pair_layer(pair, context.exactness)
     context.emit(partial(replace, layer), node.name, names, target)
+
+
+def _lower_floats(
+    node: Node, context: GraphContext, names: tuple[str, str], operands: tuple[Quantized, Quantized]
+) -> None:
+    """Lower what ONNX Runtime leaves between DequantizeLinear and QuantizeLinear.
+
+    It does so where one operand is int8 and the other uint8: a product and its bias, for example.
+    With a constant for each channel a result depends on one byte; records count only if they are
+    right for all 256.
+
+    Parameters
+    ----------
+    node : Node
+        ``add``, ``sub`` or ``mul``.
+    context : GraphContext
+        Gets the layer.
+    names : pair of str
+        Images of the operands.
+    operands : pair of Quantized
+        Their quantizations.
+    """
+    (x, known), y = operands, context.quantized(node.outputs[0])
+    value = context.constants.get(names[1])
+    channels = context.activations[names[0]].shape[2]
+    if value is None or value.shape != (1, 1, channels):
+        raise UnsupportedError("ONNX Runtime computes in float32, and no operand is by channel")
+    numbers = (value.reshape(-1).astype(np.int64) - known.zero).astype(np.float32) * known.scale
+    factor, addend = np.ones(channels, np.float32), np.zeros(channels, np.float32)
+    if node.op == "mul":
+        factor = numbers
+    else:
+        addend = -numbers if node.op == "sub" else numbers
+    real = (x.integers() - x.zero_point).astype(np.float32) * x.scale
+    scaled = (real[:, np.newaxis] * factor + addend) / y.scale  # one of the two rounds nothing
+    wanted = y.image(np.rint(scaled).astype(np.int64) + y.zero_point)
+    gain, record = affine_records(x, y, factor, addend, wanted)
+    low, high = activation_bounds(node["activation"], y, context.exactness)
+    record = replace(record, low=low, high=high)
+    context.emit(Affine, node.name, names[:1], node.outputs[0], gain=gain, requantization=record)
 
 
 def pair_operands(
