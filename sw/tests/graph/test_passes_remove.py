@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from tpulite.graph.passes import simplify
@@ -147,6 +148,25 @@ def test_there_and_back_is_a_copy():
     b.node("reshape", ["b"], "y", SHAPE, Q, shape=SHAPE)
     graph = simplify(b.build("y"))
     assert [(n.op, n.outputs) for n in graph.nodes] == [("relu", ("y",))]
+
+
+def test_a_part_that_two_read_keeps_its_name_beside_a_chain_that_becomes_one_part():
+    b = GraphBuilder()
+    b.input("x", (1, 1, 8, 16), Q)
+    b.node("relu", ["x"], "a", (1, 1, 8, 16), Q)
+    b.node("reshape", ["a"], "b", (1, 8, 1, 16), Q, shape=(1, 8, 1, 16))
+    ends = {"begin": (0, 0, 0, 8), "size": (1, 8, 1, 8)}
+    for name, value in ends.items():
+        b.constant(name, np.array(value))
+    b.node("slice", ["b", "begin", "size"], "part", (1, 8, 1, 8), Q)
+    b.node("relu", ["part"], "y", (1, 8, 1, 8), Q)
+    b.node("reshape", ["part"], "c", (1, 1, 8, 8), Q, shape=(1, 1, 8, 8))
+    b.node("relu", ["c"], "z", (1, 1, 8, 8), Q)
+    graph = simplify(b.build("y", "z"))
+    picks = {node.outputs[0]: node for node in graph.nodes if node.op in ("pick", "slice")}
+    assert {*picks} == {"part", "c"}
+    assert picks["c"].inputs == ("a",)
+    assert len({node.name for node in graph.nodes}) == len(graph.nodes)
 
 
 def test_unique_names_are_new():

@@ -17,8 +17,9 @@ from onnx import helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tpulite.quant.floats.dequantized import dequantize_weights, has_integer_weights
+from tpulite.quant.floats.expand import expand_decoders
 from tpulite.quant.floats.graph import has_attention
-from tpulite.quant.floats.norms import find_norms
+from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.quantizer import Settings, quantize_prepared
 from tpulite.quant.floats.ranges import Method
@@ -123,7 +124,9 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
         original, prepared = Path(folder, "float.onnx"), Path(folder, "prepared.onnx")
         try:
             least = OPSET_INT4 if int4 else _SCALES_OF_CHANNELS
-            original.write_bytes(_fixed(model, least).SerializeToString())
+            fixed = _fixed(model, least)
+            expand_decoders(fixed, standard_opset(fixed))
+            original.write_bytes(fixed.SerializeToString())
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)
             prepare(prepared)

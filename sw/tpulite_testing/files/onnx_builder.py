@@ -44,15 +44,26 @@ class OnnxBuilder:
 
     def node(self, op: str, *inputs: str | np.ndarray, name: str = "", **attributes: Any) -> str:
         """Add a node with one output; return the name of that."""
-        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
-        domain = _CONTRIBUTED if op.startswith(("QLinear", "QGemm")) else ""
-        if op in ("QLinearConv", "QLinearMatMul"):
-            domain = ""
-        output = f"{op.lower()}{len(self.nodes)}"
-        self.nodes.append(
-            helper.make_node(op, names, [output], name=name, domain=domain, **attributes)
-        )
+        (output,) = self.outputs(op, 1, *inputs, name=name, **attributes)
         return output
+
+    def outputs(
+        self,
+        op: str,
+        count: int,
+        *inputs: str | np.ndarray,
+        name: str = "",
+        contributed: bool = False,
+        **attributes: Any,
+    ) -> list[str]:
+        """Add a node with several outputs, perhaps one that ONNX Runtime contributes."""
+        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        own = op.startswith(("QLinear", "QGemm")) and op not in ("QLinearConv", "QLinearMatMul")
+        domain = _CONTRIBUTED if own or contributed else ""
+        first = f"{op.lower()}{len(self.nodes)}"
+        made = [first, *(f"{first}_{index}" for index in range(1, count))]
+        self.nodes.append(helper.make_node(op, names, made, name=name, domain=domain, **attributes))
+        return made
 
     def quantize(self, x: str, scale: float, zero_point: int, dtype: str = "int8") -> str:
         """Quantize and dequantize."""

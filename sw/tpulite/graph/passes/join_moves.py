@@ -44,6 +44,8 @@ def join_moves(graph: Graph) -> Graph:
         joined = _joined(graph, chain, tensors) if shared else []
         if [each.op for each in joined] != ["pick"]:  # the others compute what is shared
             joined = _joined(graph, own, tensors) if own else []
+        elif joined[0].name not in {each.name for each in own}:  # of a move that others need
+            joined = [replace(joined[0], name=node.name)]
         if joined:
             replaced |= {each.name: [] for each in own} | {node.name: joined}
     nodes = [new for node in graph.nodes for new in replaced.get(node.name, [node])]

@@ -1,6 +1,7 @@
 """Constants around products that belong into them: biases and factors."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -69,7 +70,8 @@ def _gemm(
 def fold_factors(model: onnx.ModelProto) -> None:
     """Put factors of one number into the constants of the product before them.
 
-    Attention scales its queries or scores; a rounding of its own would be between.
+    Attention scales its queries or scores; a rounding of its own would be between. Behind a
+    rotation by position the constants are its cosines and sines, of which the product gets copies.
     """
     changed = True
     while changed:
@@ -81,10 +83,13 @@ def fold_factors(model: onnx.ModelProto) -> None:
                 continue
             x, value = factor
             found = _product(x, links, across=True)
-            if found is None or any(len(links.readers[name]) > 1 for name in found):
+            if found is None or any(
+                len(links.readers[place.name]) > 1 and place.node.op_type != "Mul"
+                for place in found
+            ):
                 continue
-            for name in found:
-                _scale(model.graph, name, value, links)
+            for place in found:
+                _scale(model.graph, place, value, links)
             _remove(model.graph, node, x)
             changed = True
             break
@@ -101,7 +106,19 @@ def _factor(node: onnx.NodeProto, links: Links) -> tuple[str, float] | None:
     return (node.input[1], value) if node.op_type == "Mul" and value is not None else None
 
 
-def _product(name: str, links: Links, *, across: bool) -> list[str] | None:
+@dataclass(frozen=True)
+class _Place:
+    """Where a constant is read."""
+
+    node: onnx.NodeProto
+    index: int
+
+    @property
+    def name(self) -> str:
+        return self.node.input[self.index]
+
+
+def _product(name: str, links: Links, *, across: bool) -> list[_Place] | None:
     """Return the constants in which a factor of a tensor can be: weights, and perhaps a bias."""
     while True:
         node = links.writer.get(name)
@@ -112,24 +129,45 @@ def _product(name: str, links: Links, *, across: bool) -> list[str] | None:
             continue
         break
     if node.op_type == "Add":
-        bias = next((x for x in node.input if x in links.constants), None)
-        other = next((x for x in node.input if x not in links.constants), None)
-        if bias is None or other is None:
-            return None
-        found = _product(other, links, across=False)
+        bias = _constant_of(node, links)
+        if bias is None:
+            return _turned(node, links)
+        found = _product(node.input[1 - bias.index], links, across=False)
         return None if found is None else [*found, bias]
     if node.op_type == "Gemm" and all(x in links.constants for x in node.input[1:]):
-        return list(node.input[1:])
+        return [_Place(node, index) for index in range(1, len(node.input))]
     if node.op_type == "MatMul" and node.input[1] in links.constants:
-        return [node.input[1]]
+        return [_Place(node, 1)]
     if node.op_type == "MatMul" and across and node.input[0] not in links.constants:
         return _product(node.input[0], links, across=False)
     return None
 
 
-def _scale(graph: onnx.GraphProto, name: str, factor: float, links: Links) -> None:
-    """Multiply a constant."""
+def _constant_of(node: onnx.NodeProto, links: Links) -> _Place | None:
+    """Return the constant that an operator of two inputs reads."""
+    places = (i for i, x in enumerate(node.input) if x in links.constants)
+    return next((_Place(node, index) for index in places), None)
+
+
+def _turned(node: onnx.NodeProto, links: Links) -> list[_Place] | None:
+    """Return the cosines and sines of a rotation: a sum of two products with constants."""
+    found = []
+    for name in node.input:
+        writer = links.writer.get(name)
+        if writer is None or writer.op_type != "Mul" or links.only_reader(name) is None:
+            return None
+        found.append(_constant_of(writer, links))
+    return None if None in found else [place for place in found if place is not None]
+
+
+def _scale(graph: onnx.GraphProto, place: _Place, factor: float, links: Links) -> None:
+    """Multiply a constant, or a copy of it if others read it, too."""
+    name = place.name
     value = links.constants[name] * np.asarray(factor, links.constants[name].dtype)
+    if len(links.readers[name]) > 1:
+        place.node.input[place.index] = f"{place.node.output[0]}/{name}"
+        graph.initializer.append(numpy_helper.from_array(value, place.name))
+        return
     tensor = next(t for t in graph.initializer if t.name == name)
     tensor.CopyFrom(numpy_helper.from_array(value, name))
 

@@ -1,5 +1,6 @@
-"""Channels and constants that hold nothing: a scale of theirs could not be multiplied."""
+"""Channels and constants that hold nothing, and operators whose results nothing reads."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from onnx import numpy_helper
 
 from tpulite.quant.floats.graph import Links, is_transposed
 
-__all__ = ["channel_axis", "flush_constants", "live_channels", "usual_ends"]
+__all__ = ["channel_axis", "drop_unread", "flush_constants", "live_channels", "usual_ends"]
 
 _NOTHING = 1e-20
 """Magnitude below which a constant is zero."""
@@ -24,6 +25,25 @@ def flush_constants(graph: onnx.GraphProto) -> None:
         if value.dtype == np.float32 and (small := (value != 0) & (np.abs(value) < _NOTHING)).any():
             flushed = np.where(small, np.float32(0), value)
             tensor.CopyFrom(numpy_helper.from_array(flushed, tensor.name))
+
+
+def drop_unread(graph: onnx.GraphProto) -> None:
+    """Take out operators whose results are neither read, by those of bodies too, nor outputs."""
+    wanted = {value.name for value in graph.output}
+    for node in list(graph.node)[::-1]:
+        if wanted.intersection(node.output):
+            wanted.update(_read(node))
+        else:
+            graph.node.remove(node)
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """Yield what an operator and its bodies read."""
+    yield from node.input
+    for body in (body for each in node.attribute for body in (each.g, *each.graphs)):
+        yield from (value.name for value in body.output)
+        for inner in body.node:
+            yield from _read(inner)
 
 
 def live_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:

@@ -30,6 +30,8 @@ class Links:
     def __post_init__(self) -> None:
         self.constants = {x.name: numpy_helper.to_array(x) for x in self.graph.initializer}
         for node in self.graph.node:
+            if node.op_type == "Constant" and node.attribute[0].name == "value":
+                self.constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
             self.writer.update(dict.fromkeys(node.output, node))
             for name in node.input:
                 self.readers[name].append(node)

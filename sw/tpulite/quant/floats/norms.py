@@ -1,7 +1,8 @@
-"""Layer normalizations as operators that integers have, each of whose results has 8 bits.
+"""Normalizations as operators that integers have, each of whose results has 8 bits.
 
 The mean and the variance are products with one column, as are the tensors that spread them over
 channels; between them stand a subtraction, a square, a reciprocal root and two multiplications.
+A normalization by the root mean square has neither the mean nor the subtraction.
 Ranges are chosen by what the result of the normalization loses.
 """
 
@@ -11,16 +12,19 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
-from tpulite.quant.floats.graph import Links, is_square
 from tpulite.quant.floats.ranges import Range, rounded
 
-__all__ = ["Norm", "Steps", "find_norms"]
+__all__ = ["Norm", "Steps"]
 
 _FRACTIONS = np.linspace(1.0, 0.02, 50)
 """Parts of the largest number that are tried as the end of a range."""
+
+_SHARES = np.linspace(0.5, 1.0, 33)
+"""Shares of the rows whose reciprocal roots a range may hold."""
+
+_FAR_BETTER = 4.0
+"""Ratio of squared errors for which a range leaves numbers of samples out."""
 
 _SPARE = 1.1
 """How much larger statistics may be in other samples."""
@@ -28,7 +32,7 @@ _SPARE = 1.1
 
 @dataclass
 class Norm:
-    """A layer normalization over the last axis."""
+    """A normalization over the last axis."""
 
     #: What is normalized, and the result.
     x: str
@@ -37,106 +41,17 @@ class Norm:
     gamma: np.ndarray
     beta: np.ndarray
     epsilon: float  #: What is added to the variance.
-    #: LayerNormalization, or the operators that an exporter writes for it; the last one is last.
+    #: One operator, or those that an exporter writes for it; the last one is last.
     nodes: list[onnx.NodeProto]
-    #: Where factors and addends are read: an operator, and which of its inputs.
+    #: Where factors, and then addends, are read: an operator, and which of its inputs.
     places: list[tuple[onnx.NodeProto, int]]
+    centered: bool = True  #: Whether the mean is subtracted: not by the root mean square alone.
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Return normalized rows, before factors and addends."""
-        centered = x - x.mean(axis=-1, keepdims=True)
+        centered = x - x.mean(axis=-1, keepdims=True) if self.centered else x
         variance = np.square(centered).mean(axis=-1, keepdims=True)
         return centered / np.sqrt(variance + self.epsilon)
-
-
-def find_norms(model: onnx.ModelProto) -> list[Norm]:
-    """Return the normalizations over the last axis whose factors are constants."""
-    links = Links(model.graph)
-    axes = Axes(model, links)
-    found = (
-        _whole(node, links, axes) or _decomposed(node, links, axes) for node in model.graph.node
-    )
-    return [norm for norm in found if norm is not None]
-
-
-def _whole(node: onnx.NodeProto, links: Links, axes: Axes) -> Norm | None:
-    """Return what a LayerNormalization is."""
-    if node.op_type != "LayerNormalization" or len([x for x in node.output if x]) > 1:
-        return None
-    flags = attributes_of(node)
-    gamma = links.constants.get(node.input[1])
-    given = len(node.input) > 2 and node.input[2]
-    beta = links.constants.get(node.input[2]) if given else np.zeros(1, np.float32)
-    if gamma is None or beta is None or gamma.ndim != 1:
-        return None
-    if flags.get("axis", -1) not in (-1, axes.rank(node.input[0]) - 1):
-        return None
-    epsilon = float(flags.get("epsilon", 1e-5))
-    beta = np.broadcast_to(beta, gamma.shape)
-    places = [(node, 1), (node, 2)]
-    return Norm(node.input[0], node.output[0], *_wide(gamma, beta), epsilon, [node], places)
-
-
-def _decomposed(node: onnx.NodeProto, links: Links, axes: Axes) -> Norm | None:
-    """Return the normalization that begins with the difference from a mean."""
-    if node.op_type != "Sub":
-        return None
-    mean = links.writer.get(node.input[1])
-    if not _is_mean(mean, node.input[0], links, axes):
-        return None
-    centered = node.output[0]
-    readers = links.readers.get(centered, [])
-    square = next((x for x in readers if is_square(x, links)), None)
-    variance = None if square is None else links.only_reader(square.output[0])
-    if square is None or not _is_mean(variance, square.output[0], links, axes):
-        return None
-    assert mean is not None and variance is not None
-    add = links.only_reader(variance.output[0])
-    epsilon = None if add is None else next(filter(None, map(links.scalar, add.input)), None)
-    root = None if add is None or add.op_type != "Add" else links.only_reader(add.output[0])
-    if epsilon is None or root is None or root.op_type != "Sqrt":
-        return None
-    divide = links.only_reader(root.output[0])
-    if divide is None or divide.op_type != "Div" or list(divide.input) != [centered, *root.output]:
-        return None
-    assert add is not None
-    scaled, shifted = _next(divide, "Mul", links), None
-    if scaled is not None:
-        shifted = _next(scaled[0], "Add", links)
-    if scaled is None or shifted is None or len(readers) != 2 + (square.op_type == "Mul"):
-        return None
-    constants = [links.constants[each.input[index]] for each, index in (scaled, shifted)]
-    if any(each.ndim != 1 or each.size == 1 for each in constants):
-        return None
-    nodes = [mean, node, square, variance, add, root, divide, scaled[0], shifted[0]]
-    y = shifted[0].output[0]
-    return Norm(
-        node.input[0], y, *_wide(constants[0], constants[1]), epsilon, nodes, [scaled, shifted]
-    )
-
-
-def _next(node: onnx.NodeProto, kind: str, links: Links) -> tuple[onnx.NodeProto, int] | None:
-    """Return the one operator behind another, and which of its inputs is a constant."""
-    found = links.only_reader(node.output[0])
-    if found is None or found.op_type != kind:
-        return None
-    places = [i for i, x in enumerate(found.input) if x in links.constants]
-    return (found, places[0]) if places else None
-
-
-def _is_mean(node: onnx.NodeProto | None, x: str, links: Links, axes: Axes) -> bool:
-    """Tell whether an operator is the mean of a tensor over its last axis, which it keeps."""
-    if node is None or node.op_type != "ReduceMean" or node.input[0] != x:
-        return False
-    flags = attributes_of(node)
-    # An attribute up to opset 17, an input from then on.
-    over = links.constants.get(node.input[1]) if len(node.input) > 1 else flags.get("axes")
-    last = over is not None and list(over) in ([-1], [axes.rank(x) - 1])
-    return last and flags.get("keepdims", 1) == 1
-
-
-def _wide(gamma: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return gamma.astype(np.float64), beta.astype(np.float64)
 
 
 class Steps:
@@ -166,6 +81,8 @@ class Steps:
             )
         }
         self._names["scaled" if addend is None else "shifted"] = norm.y
+        if not norm.centered:
+            self._names["centered"] = norm.x
 
     def nodes(self, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         """Return the operators; their constants are added to a graph."""
@@ -179,18 +96,21 @@ class Steps:
             name = named[output]
             return helper.make_node(operator, names, [name], name=f"{name}_{operator}")
 
-        column = (count, 1)
-        average = constant("average", (self._divisor / count).reshape(column))
-        spread = constant("spread", (1 / self._divisor)[None])
-        weights = constant("weights", (self._divisor**2 / count).reshape(column))
+        weights = constant("weights", (self._divisor**2 / count).reshape(count, 1))
         epsilon = constant("epsilon", np.array([self.norm.epsilon]))
         ones = constant("ones", np.ones((1, count)))
         factor = constant("factor", self._factor)
         squares = f"{self.norm.y}_squares"
-        made = [
-            node("MatMul", "mean", self.norm.x, average),
-            node("MatMul", "means", "mean", spread),
-            node("Sub", "centered", self.norm.x, "means"),
+        made = []
+        if self.norm.centered:
+            average = constant("average", (self._divisor / count).reshape(count, 1))
+            spread = constant("spread", (1 / self._divisor)[None])
+            made += [
+                node("MatMul", "mean", self.norm.x, average),
+                node("MatMul", "means", "mean", spread),
+                node("Sub", "centered", self.norm.x, "means"),
+            ]
+        made += [
             node("Mul", "square", "centered", "centered"),
             helper.make_node("MatMul", [named["square"], weights], [squares], name=squares),
             node("Add", "variance", squares, epsilon),
@@ -212,14 +132,15 @@ class Steps:
         """Choose ranges on rows of what is normalized, not divided yet: float64 [rows, C]."""
         rows = x / self._divisor
         wanted = self.norm.apply(x)
-        ends = min(
-            _FRACTIONS,
-            key=lambda part: self._lost(rows, wanted, _part(rows, part)),
-        )
-        low, high = _part(rows, float(ends))
+        part = min(_FRACTIONS, key=lambda part: self._lost(rows, wanted, _part(rows, part)))
+        low, high = _part(rows, float(part))
         rows = rounded(rows, low, high)
-        mean = (rows * self._divisor).mean(axis=1, keepdims=True)
-        centered = rows - mean / self._divisor
+        ends: dict[str, Range] = {"centered": (low, high)}
+        centered = rows
+        if self.norm.centered:
+            mean = (rows * self._divisor).mean(axis=1, keepdims=True)
+            ends |= {"mean": _spare(mean), "means": _spare(mean / self._divisor)}
+            centered = rows - mean / self._divisor
         square = centered**2
         weights = self._divisor**2 / self._divisor.size
         top = float(square.max())
@@ -227,21 +148,20 @@ class Steps:
         part = min(
             _FRACTIONS,
             key=lambda part: np.square(
-                rounded(square, 0.0, float(part) * top) @ weights / exact - 1
+                (rounded(square, 0.0, float(part) * top) @ weights - exact)
+                / (exact + self.norm.epsilon)
             ).sum(),
         )
         variance = exact[:, None] + self.norm.epsilon
         root = 1 / np.sqrt(variance)
+        roots = _of_roots(root, np.square(centered * self._factor).sum(axis=1, keepdims=True))
         normal = centered * root
         scaled = normal * self._factor
-        ends = {
-            "mean": _spare(mean),
-            "means": _spare(mean / self._divisor),
-            "centered": (low, high),
+        ends |= {
             "square": (0.0, float(part) * top),
             "variance": _spare(variance),
-            "root": _spare(root),
-            "roots": _spare(root),
+            "root": roots,
+            "roots": roots,
             "normal": _least_error(normal, self._factor),
             "scaled": _least_error(scaled, np.ones(1)),
         }
@@ -267,6 +187,19 @@ def _part(rows: np.ndarray, part: float) -> Range:
 
 def _spare(values: np.ndarray) -> Range:
     return min(0.0, float(values.min()) * _SPARE), max(0.0, float(values.max()) * _SPARE)
+
+
+def _of_roots(root: np.ndarray, weights: np.ndarray) -> Range:
+    """Return the range of reciprocal roots, the squared error of each of which has a weight.
+
+    It holds all of them, unless it is far better without the largest: those of rows next to zero.
+    """
+    whole = _spare(root)
+    ends = {whole[1]: 0.0} | dict.fromkeys(_SPARE * np.quantile(root, _SHARES), 0.0)
+    for end in ends:
+        ends[end] = float((weights * np.square(rounded(root, 0.0, end) - root)).sum())
+    best = min(ends, key=lambda end: ends[end])
+    return (0.0, best) if ends[best] * _FAR_BETTER < ends[whole[1]] else whole
 
 
 def _least_error(values: np.ndarray, factor: np.ndarray) -> Range:

@@ -19,12 +19,15 @@ from tpulite.quant.floats.biases import fold_factors, join_biases
 from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.floats.cubes import multiply_cubes
-from tpulite.quant.floats.dead import flush_constants, live_channels
+from tpulite.quant.floats.dead import drop_unread, flush_constants, live_channels
+from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
 from tpulite.quant.floats.mixed import Judge, leave_floats
 from tpulite.quant.floats.observe import Feed, observe
 from tpulite.quant.floats.ranges import Method, Range, choose_range
+from tpulite.quant.floats.rotations import turn_by_products
+from tpulite.quant.floats.sigmoids import join_sigmoids
 from tpulite.quant.floats.streams import Streams, scale_streams
 from tpulite.quant.int4_onnx import int4_onnx
 from tpulite.quant.one_scale import share_scales
@@ -35,7 +38,12 @@ _RESERVE = 2
 """How much smaller the loss of outputs must be than allowed, for other samples may lose more."""
 
 _SHARES = {"rmin": np.float32(0), "rmax": np.float32(255 / 256)}
-"""Range of what LiteRT's softmax makes of integers: the scale is 1/256."""
+_GIVEN = {
+    "Sigmoid": _SHARES,
+    "Softmax": _SHARES,
+    "Tanh": {"rmin": np.float32(-1), "rmax": np.float32(127 / 128)},
+}
+"""Ranges of what LiteRT's operators make of integers: they have no other scale."""
 
 _QUANTIZED = (
     *("Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv"),
@@ -96,6 +104,11 @@ def quantize_prepared(
     judge = Judge(model, feeds)
     narrow_masks(model)
     flush_constants(model.graph)
+    join_sigmoids(model.graph)
+    turn_by_products(model)
+    share_heads(model)
+    repeat_by_tiles(model)
+    drop_unread(model.graph)
     fold_factors(model)
     join_biases(model)
     _name_all(model.graph)
@@ -117,9 +130,8 @@ def quantize_prepared(
             name: choose_range(each, method, settings.percentile)
             for name, each in seen.tensors.items()
         }
-        return share_scales(
-            _write(model, ranges | fixed, inside, settings, streams.weights, keep=keep)
-        )
+        data = _write(model, ranges | fixed, inside, settings, streams.weights, keep=keep)
+        return share_scales(data, requantize=settings.integers)
 
     method = settings.ranges if settings.percentile == 100 else "percentile"
     found = written(method)
@@ -177,7 +189,8 @@ def _write(
         for x, end in weights.items()
     }
     if settings.integers:
-        overrides |= {x.output[0]: [_SHARES] for x in model.graph.node if x.op_type == "Softmax"}
+        given = {x.output[0]: _GIVEN.get(x.op_type) for x in model.graph.node}
+        overrides |= {name: [each] for name, each in given.items() if each}
     quantizer = QDQQuantizer(
         shaped,
         settings.per_channel,

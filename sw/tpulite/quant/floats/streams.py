@@ -15,7 +15,8 @@ from onnx import helper, numpy_helper
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant, set_constant
 from tpulite.quant.floats.graph import PRODUCTS, Links, is_transposed
-from tpulite.quant.floats.norms import Norm, Steps, find_norms
+from tpulite.quant.floats.norm_forms import find_norms
+from tpulite.quant.floats.norms import Norm, Steps
 from tpulite.quant.floats.observe import Feed, run_for
 from tpulite.quant.floats.padding import live_tokens, padding_input
 from tpulite.quant.floats.ranges import Range
@@ -55,7 +56,7 @@ class _Stream:
 
 
 def scale_streams(model: onnx.ModelProto, feeds: Sequence[Feed]) -> Streams:
-    """Write layer normalizations as integer operators, and divide the channels of their streams.
+    """Write normalizations as integer operators, and divide the channels of their streams.
 
     Parameters
     ----------
@@ -159,8 +160,10 @@ class _Writer:
 
     def _takes(self, name: str) -> bool:
         """Tell whether everything at a tensor can take a divisor."""
-        writer = self._links.writer.get(name)
-        written = name in self._front or name in self._norms or self._within(writer, name)
+        writer, norm = self._links.writer.get(name), self._norms.get(name)
+        if norm is not None and name in self._front and not norm.places:
+            return False
+        written = name in self._front or norm is not None or self._within(writer, name)
         written = written or self._is_product(writer)
         return written and all(
             self._within(node, name) or self._is_product(node) or node.name in self._inner
@@ -198,7 +201,7 @@ class _Writer:
 
     def _moves(self, norm: Norm) -> bool:
         """Tell whether what reads a normalization can take its addends as biases."""
-        if norm.y in self._front:
+        if norm.y in self._front or not norm.beta.any():
             return False
         return all(
             (self._is_product(node) and len(node.input) > 2)
@@ -291,14 +294,15 @@ class _Writer:
     def _scale_front(self, norm: Norm) -> None:
         """Divide a normalization that the CPU computes."""
         divisor = self._stream[norm.y].divisor
-        for (node, index), value in zip(norm.places, (norm.gamma, norm.beta), strict=True):
+        for (node, index), value in zip(norm.places, (norm.gamma, norm.beta), strict=False):
             name = add_constant(self._graph, f"{norm.y}_{index}_divided", value / divisor)
             del node.input[index : index + 1]
             node.input.insert(index, name)
 
     def _steps(self, norm: Norm) -> Steps:
         divisor, others = (self._stream[x].divisor for x in (norm.x, norm.y))
-        addend = None if id(norm) in self._moved else norm.beta / others
+        kept = norm.beta.any() and id(norm) not in self._moved
+        addend = norm.beta / others if kept else None
         return Steps(norm, divisor, norm.gamma * divisor / others, addend)
 
     def _replace(self, nodes: list[onnx.NodeProto], made: list[onnx.NodeProto]) -> None:

@@ -1,0 +1,128 @@
+"""Decoders that we quantize, as exporters spell them: all on the machine, every tensor LiteRT's."""
+
+import json
+from dataclasses import replace
+from itertools import zip_longest
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.frontend.files import load_graph
+from tpulite.frontend.onnx.file import load_onnx
+from tpulite.quant.calibrate import default_numerics, quantize_onnx
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.library import as_library
+from tpulite.quant.place import place
+from tpulite.quant.quality_onnx import measure_quality
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import compare_model
+from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.graphs.onnx_decoders import CURVES, NORMS, ROTATIONS, OnnxDecoder
+from tpulite_testing.quick_options import quick_options
+from tpulite_testing.regress import breadth
+
+pytest_plugins = ("tpulite_testing.command_line",)
+
+SMALL = OnnxDecoder(tokens=8, width=32, hidden=48)
+NEWEST = {"RMSNormalization": 23, "RotaryEmbedding": 23, "Swish": 24}
+"""Version of the operators that a form needs."""
+
+OTHERS = {
+    "axes as attribute": {"opset": 17},
+    "fused": {"fused": True},
+    "heads normalized": {"head_norms": True},
+    "tiles": {"repeat": "Tile"},
+    "one head shared": {"shared": 1},
+    "nothing shared": {"shared": 4},
+}
+BORDER = {"quantize", "dequantize"}
+
+
+def decoders() -> dict[str, OnnxDecoder]:
+    """Return decoders that together have every form; each form is in one besides the usual ones."""
+    usual = (SMALL.norm, SMALL.rotation, SMALL.curve, "axes as attribute")
+    made = {}
+    for forms in zip_longest(NORMS, ROTATIONS, CURVES, OTHERS):
+        norm, rotation, curve, other = (x or y for x, y in zip(forms, usual, strict=True))
+        opset = max(NEWEST.get(x, 18) for x in (norm, rotation, curve))
+        made[f"{norm}; {rotation}; {curve}; {other}"] = replace(
+            SMALL,
+            **{"norm": norm, "rotation": rotation, "curve": curve, "opset": opset}
+            | (OTHERS[other] if opset == 18 or other != "axes as attribute" else {}),
+        )
+    return made
+
+
+DECODERS = decoders()
+
+
+def on_the_cpu(data: bytes) -> set[str]:
+    """Return the operators of a file that the machine does not compute."""
+    graph = as_library(load_onnx(data, "net"), Exactness.LITERT_REF)
+    placements = place(graph, Exactness.LITERT_REF).placements
+    return {node.op for node in graph.nodes if placements[node.name].engine == "host"}
+
+
+@pytest.mark.parametrize("forms", DECODERS)
+def test_nothing_stays_on_the_cpu(forms):
+    made = replace(DECODERS[forms])
+    float_file, feeds = made.build(), made.samples(4)
+    assert default_numerics(float_file) == "litert-ref"
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    assert on_the_cpu(data) == BORDER
+    (output,) = measure_quality(float_file, data, made.samples(2)).outputs
+    assert output.cosine > 0.98
+
+
+@pytest.mark.parametrize(
+    "forms", [next(iter(DECODERS)), *breadth("forms become one", *[*DECODERS][1:])]
+)
+def test_every_tensor_is_litert_s(forms, tmp_path):
+    made = replace(DECODERS[forms])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(quantize_onnx(made.build(), made.samples(4), numerics="litert-ref"))
+    model = Model.load(path, options=quick_options())
+    assert (model.crossings, len(model.programs)) == (2, 1)
+    oracle = open_oracle("litert-ref", path, load_graph(path))
+    compared = compare_model(model, oracle, made.samples(1))
+    assert compared.same
+    assert len(compared.layers) > 60
+
+
+@pytest.mark.parametrize("straight", [False, True])
+def test_large_channels_leave_the_others_their_bits(straight):
+    made = replace(SMALL, outlier=40.0, straight=straight)
+    float_file, feeds = made.build(), made.samples(8)
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    (output,) = measure_quality(float_file, data, made.samples(4)).outputs
+    assert output.cosine > 0.98
+
+
+@pytest.mark.parametrize("straight", [False, True])
+def test_rows_of_zeros_leave_the_roots_of_others_their_bits(straight):
+    made = replace(SMALL, straight=straight)
+    float_file, feeds = made.build(), made.samples(4)
+    for feed in feeds:
+        feed["x"][:, 2] = 0
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    (output,) = measure_quality(float_file, data, feeds).outputs
+    assert output.cosine > 0.98
+
+
+def test_commands_take_a_decoder_from_floats_to_cycles(tpulite, tmp_path):
+    made = OnnxDecoder(outlier=20.0)
+    (tmp_path / "net.onnx").write_bytes(made.build())
+    np.save(tmp_path / "x.npy", np.concatenate([feed["x"] for feed in made.samples(8)]))
+    code, _, err = tpulite("quantize", "net.onnx", "--calibrate", "x.npy", "--json", "q.json")
+    assert (code, err) == (0, "")
+    (output,) = json.loads((tmp_path / "q.json").read_text())["outputs"]
+    assert output["cosine"] > 0.98
+    code, out, _ = tpulite("inspect", "net.int8.onnx")
+    assert (code, "2 tensors move between CPU and machine" in out) == (0, True)
+    code, out, _ = tpulite("profile", "net.int8.onnx")
+    assert (code, "cycle model" in out) == (0, True)
+    code, out, _ = tpulite("compare", "net.int8.onnx", "--limit", "1")
+    assert (code, "every bit is the same" in out) == (0, True)

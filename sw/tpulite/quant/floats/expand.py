@@ -1,0 +1,219 @@
+"""Operators of ONNX Runtime's that decoders have, and rotations, in terms of standard ones.
+
+Shapes behind them are then known, and what follows looks for one form of each.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+from onnx import helper, numpy_helper
+
+from tpulite.frontend.onnx.library import CONTRIBUTED
+from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.graph import Links
+
+__all__ = ["expand_decoders"]
+
+_AXES_INPUT = 18
+"""Version from which the axes of a mean are an input."""
+
+_LAYER_NORM = 17
+"""Version that brought LayerNormalization."""
+
+_HEADS_APART, _FLAT = 4, 3
+"""Axes of a tensor with heads, [B, H, T, D], and of one whose channels hold them, [B, T, H D]."""
+
+
+def expand_decoders(model: onnx.ModelProto, opset: int) -> None:
+    """Replace operators in place; those that mean something rarer stay.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network.
+    opset : int
+        Version of the standard operators.
+    """
+    links = Links(model.graph)
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        rule = _RULES.get((node.domain, node.op_type))
+        expansion = _Expansion(node, links, opset)
+        if rule is None or not rule(expansion):
+            nodes.append(node)
+            continue
+        nodes += expansion.nodes
+        model.graph.initializer.extend(expansion.constants)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+@dataclass
+class _Expansion:
+    """What replaces an operator."""
+
+    node: onnx.NodeProto
+    links: Links
+    opset: int
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: list[onnx.TensorProto] = field(default_factory=list)
+
+    def input(self, index: int) -> str:
+        """Return the name of an input; empty if it is not given."""
+        return self.node.input[index] if index < len(self.node.input) else ""
+
+    def output(self, index: int) -> str:
+        """Return the name of an output; empty if nothing reads it."""
+        name = self.node.output[index] if index < len(self.node.output) else ""
+        return name if name in self.links.readers or name in self.links.outputs else ""
+
+    def constant(self, value: ArrayLike) -> str:
+        """Add a constant."""
+        name = f"{self.node.output[0]}/constant{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(self, op: str, *inputs: str, y: str = "", **attributes: Any) -> str:
+        """Add an operator; return the name of its result."""
+        y = y or f"{self.node.output[0]}/{op}{len(self.nodes)}"
+        name = f"{self.node.name or self.node.output[0]}/{op}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [y], name=name, **attributes))
+        return y
+
+
+def _simplified(e: _Expansion) -> bool:
+    """Normalize by the root mean square: x, factors."""
+    if attributes_of(e.node).get("axis", -1) != -1 or e.output(1):
+        return False
+    _rms(e, e.input(0), e.input(1))
+    return True
+
+
+def _skip_simplified(e: _Expansion) -> bool:
+    """Normalize a sum: x, skip, factors, bias; the sum is the last output."""
+    if e.output(1) or e.output(2):
+        return False
+    _rms(e, _sum(e, e.input(3)), e.input(2))
+    return True
+
+
+def _skip(e: _Expansion) -> bool:
+    """Normalize a sum: x, skip, factors, addends, bias; the sum is the last output."""
+    if e.output(1) or e.output(2) or e.opset < _LAYER_NORM:
+        return False
+    epsilon = attributes_of(e.node).get("epsilon", 1e-12)
+    given = [e.input(2), *([e.input(3)] if e.input(3) else [])]
+    total = _sum(e, e.input(4))
+    e.add("LayerNormalization", total, *given, y=e.node.output[0], axis=-1, epsilon=epsilon)
+    return True
+
+
+def _sum(e: _Expansion, bias: str) -> str:
+    """Add both inputs, and a bias to the one that is a product."""
+    first, second = e.input(0), e.input(1)
+    if bias:
+        writer = e.links.writer.get(second)
+        if writer is not None and writer.op_type == "MatMul":
+            second = e.add("Add", second, bias)
+        else:
+            first = e.add("Add", first, bias)
+    return e.add("Add", first, second, y=e.output(3))
+
+
+def _rms(e: _Expansion, x: str, gamma: str) -> None:
+    epsilon = e.constant(np.float32(attributes_of(e.node).get("epsilon", 1e-5)))
+    square = e.add("Mul", x, x)
+    if e.opset < _AXES_INPUT:
+        mean = e.add("ReduceMean", square, axes=[-1])
+    else:
+        mean = e.add("ReduceMean", square, e.constant(np.array([-1])))
+    root = e.add("Sqrt", e.add("Add", mean, epsilon))
+    e.add("Mul", e.add("Div", x, root), gamma, y=e.node.output[0])
+
+
+def _quick_gelu(e: _Expansion) -> bool:
+    """Multiply with the sigmoid of a multiple; of alpha 1 it is SiLU."""
+    x, alpha = e.input(0), float(attributes_of(e.node).get("alpha", 1.702))
+    inner = x if alpha == 1 else e.add("Mul", x, e.constant(np.float32(alpha)))
+    e.add("Mul", x, e.add("Sigmoid", inner), y=e.node.output[0])
+    return True
+
+
+def _rotary_contributed(e: _Expansion) -> bool:
+    """Rotate channels: x, positions, cosines, sines."""
+    flags = attributes_of(e.node)
+    if flags.get("is_packed_batching") or flags.get("scale", 1.0) != 1:
+        return False
+    return _rotary(e, e.input(2), e.input(3), e.input(1))
+
+
+def _rotary_standard(e: _Expansion) -> bool:
+    """Rotate channels: x, cosines, sines, perhaps positions."""
+    return _rotary(e, e.input(1), e.input(2), e.input(3))
+
+
+def _rotary(e: _Expansion, cos: str, sin: str, positions: str) -> bool:
+    """Write x * cos + turned(x) * sin, if all channels of a head are rotated."""
+    flags = attributes_of(e.node)
+    tables = [e.links.constants.get(name) for name in (cos, sin)]
+    heads, pairs = int(flags.get("num_heads", 0)), bool(flags.get("interleaved", 0))
+    if tables[0] is None or tables[1] is None or flags.get("rotary_embedding_dim", 0):
+        return False
+    index = e.links.constants.get(positions)
+    if positions and (_rank(e, positions) != 2 if index is None else index.ndim != 2):
+        return False
+    half = tables[0].shape[-1]
+    wide = (
+        np.repeat(t, 2, -1) if pairs else np.concatenate([t, t], -1)
+        for t in map(np.asarray, tables)
+    )
+    axis = 2 if heads else 1
+    names = []
+    for table in wide:
+        if not positions or index is not None:
+            chosen = table if index is None else table[index]
+            names.append(e.constant(np.expand_dims(chosen, axis)))
+        else:
+            gathered = e.add("Gather", e.constant(table), positions)
+            names.append(e.add("Unsqueeze", gathered, e.constant(np.array([axis]))))
+    x = e.input(0)
+    if heads:
+        x = e.add("Reshape", x, e.constant(np.array([0, 0, heads, 2 * half])))
+    turned = e.add("MatMul", x, e.constant(_turn(half, pairs)))
+    products = [e.add("Mul", each, table) for each, table in zip((x, turned), names, strict=True)]
+    y = e.add("Add", *products, y="" if heads else e.node.output[0])
+    if heads:
+        e.add("Reshape", y, e.constant(np.array([0, 0, -1])), y=e.node.output[0])
+    return True
+
+
+def _rank(e: _Expansion, name: str) -> int:
+    """Return how many axes an input of the network has; 0 if it is none."""
+    found = (x for x in e.links.graph.input if x.name == name)
+    return next((len(x.type.tensor_type.shape.dim) for x in found), 0)
+
+
+def _turn(half: int, pairs: bool) -> np.ndarray:
+    """Return the matrix that turns each pair of channels by 90 degrees: float32 [D, D]."""
+    low = np.arange(0, 2 * half, 2) if pairs else np.arange(half)
+    high = low + 1 if pairs else low + half
+    matrix = np.zeros((2 * half, 2 * half), np.float32)
+    matrix[high, low], matrix[low, high] = -1, 1
+    return matrix
+
+
+_RULES: dict[tuple[str, str], Callable[[_Expansion], bool]] = {
+    # ONNX Runtime registers this one among the standard operators.
+    ("", "SimplifiedLayerNormalization"): _simplified,
+    (CONTRIBUTED, "SimplifiedLayerNormalization"): _simplified,
+    (CONTRIBUTED, "SkipSimplifiedLayerNormalization"): _skip_simplified,
+    (CONTRIBUTED, "SkipLayerNormalization"): _skip,
+    (CONTRIBUTED, "QuickGelu"): _quick_gelu,
+    (CONTRIBUTED, "RotaryEmbedding"): _rotary_contributed,
+    ("", "RotaryEmbedding"): _rotary_standard,
+}
+"""What replaces an operator; false if it stays."""

@@ -1,0 +1,49 @@
+"""Sigmoids that exporters write with a power: 1 / (1 + exp(-x))."""
+
+import onnx
+from onnx import helper
+
+from tpulite.quant.floats.graph import Links
+
+__all__ = ["join_sigmoids"]
+
+
+def join_sigmoids(graph: onnx.GraphProto) -> None:
+    """Make one operator of a sigmoid, and two of x / (1 + exp(-x)); what is between has 8 bits.
+
+    Parameters
+    ----------
+    graph : GraphProto
+        Changed in place.
+    """
+    links = Links(graph)
+    for node in [x for x in graph.node if x.op_type in ("Reciprocal", "Div")]:
+        total = links.writer.get(node.input[-1])
+        x = _negated_power(total, links)
+        if total is None or x is None or links.only_reader(total.output[0]) is None:
+            continue
+        y, place = node.output[0], list(graph.node).index(node)
+        over = node.input[0] if node.op_type == "Div" else None
+        alone = over is None or links.scalar(over) == 1
+        sigmoid = y if alone else f"{y}_sigmoid"
+        made = [helper.make_node("Sigmoid", [x], [sigmoid], name=f"{y}_Sigmoid")]
+        if over is not None and not alone:
+            made.append(helper.make_node("Mul", [over, sigmoid], [y], name=f"{y}_Mul"))
+        graph.node.remove(node)
+        for each in reversed(made):
+            graph.node.insert(place, each)
+
+
+def _negated_power(node: onnx.NodeProto | None, links: Links) -> str | None:
+    """Return the x of an operator that computes 1 + exp(-x)."""
+    if node is None or node.op_type != "Add" or 1 not in map(links.scalar, node.input):
+        return None
+    power = next((links.writer.get(x) for x in node.input if links.scalar(x) is None), None)
+    if power is None or power.op_type != "Exp":
+        return None
+    negated = links.writer.get(power.input[0])
+    if negated is None:
+        return None
+    if negated.op_type == "Mul" and -1 in map(links.scalar, negated.input):
+        return next(x for x in negated.input if links.scalar(x) is None)
+    return negated.input[0] if negated.op_type == "Neg" else None
