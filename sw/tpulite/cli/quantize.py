@@ -232,7 +232,7 @@ def _check(output: Path, quality: Quality, least: float) -> None:
 
 def _left(quality: Quality) -> list[str]:
     """Say what stayed in floats, and which weights kept 8 bits."""
-    lines = []
+    lines = [f"recurrent node {each}; it stays in floats" for each in quality.recurrent[:_BLAMED]]
     for left, what in (
         (quality.floats, "activations stay in floats"),
         (quality.int8, "products keep int8 weights"),

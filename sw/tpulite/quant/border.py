@@ -46,7 +46,8 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
       the result reads each of its elements anyway.
     - Beside segments that a library runs, what saves crossings and costs little: segments of the
       machine, as long as they have a hundredth of its MACs together, and any of at most 4,096 MACs
-      between two of a library's.
+      between two of a library's. Segments with sums of int32 as results stay: they are steps of a
+      recurrence, which share one program.
     - What stands between a library and the machine where the file has no tensor.
 
     Parameters
@@ -145,6 +146,7 @@ def _cheap(placed: Placed) -> dict[str, str]:
     """Return the nodes of small segments beside a library's."""
     graph, levels, placements = placed.graph, placed.levels, placed.placements
     macs, total, spent = Counter[int](), 0, 0
+    sums = {levels[node.name] for node in graph.nodes if node.attributes.get("raw")}
     for node in graph.nodes:
         count = macs_of(node, graph)
         if levels[node.name] % 2:
@@ -155,7 +157,7 @@ def _cheap(placed: Placed) -> dict[str, str]:
             spent += count
     taken = set()
     for level in sorted(set(levels.values()), key=lambda level: macs[level]):
-        if level % 2 == 0:
+        if level % 2 == 0 or level in sums:
             continue
         beside = placed.libraries.intersection((level - 1, level + 1))
         if beside and total and (spent + macs[level]) * _FEW <= total:

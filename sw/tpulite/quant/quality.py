@@ -48,6 +48,7 @@ class Quality:
     outputs: tuple[OutputError, ...]  #: All outputs, in the order of the file.
     floats: tuple[str, ...] = ()  #: Tensors that were left in floats because 8 bits lost too much.
     int8: tuple[str, ...] = ()  #: Products whose weights kept 8 bits because 4 lost too much.
+    recurrent: tuple[str, ...] = ()  #: Recurrent nodes that stay whole, each with the reason.
 
     @property
     def agreement(self) -> float | None:

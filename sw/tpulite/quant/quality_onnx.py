@@ -14,6 +14,7 @@ from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.mixed import floats_of
 from tpulite.quant.floats.observe import level_of
 from tpulite.quant.floats.padding import live_rows, live_tokens, padding_input
+from tpulite.quant.floats.recurrent.split import whole_recurrent
 from tpulite.quant.int4_onnx import int8_weights
 from tpulite.quant.quality import BEST, OutputSums, Quality, Sums, TensorError
 
@@ -89,7 +90,8 @@ def measure_quality(
         if progress is not None:
             progress(index + 1, len(samples))
     results = tuple(each.result(name) for name, each in ends.items())
-    left = floats_of(written), int8_weights(written)
+    whole = tuple(f"{name}: {reason}" for name, reason in whole_recurrent(written).items())
+    left = floats_of(written), int8_weights(written), whole
     return Quality(tuple(_errors(model, sums)), len(samples), results, *left)
 
 

@@ -26,6 +26,7 @@ from tpulite.quant.floats.masks import clamp_masks, narrow_masks
 from tpulite.quant.floats.mixed import Judge, leave_floats
 from tpulite.quant.floats.observe import Feed, observe
 from tpulite.quant.floats.ranges import Method, Range, choose_range
+from tpulite.quant.floats.recurrent.split import Rounding, split_recurrent
 from tpulite.quant.floats.rotations import turn_by_products
 from tpulite.quant.floats.sigmoids import join_sigmoids
 from tpulite.quant.floats.streams import Streams, scale_streams
@@ -130,8 +131,10 @@ def quantize_prepared(
             name: choose_range(each, method, settings.percentile)
             for name, each in seen.tensors.items()
         }
-        data = _write(model, ranges | fixed, inside, settings, streams.weights, keep=keep)
-        return share_scales(data, requantize=settings.integers)
+        ranges |= fixed
+        data = _write(model, ranges, inside, settings, streams.weights, keep=keep)
+        data = share_scales(data, requantize=settings.integers)
+        return split_recurrent(data, Rounding(ranges, settings.per_channel, settings.integers))
 
     method = settings.ranges if settings.percentile == 100 else "percentile"
     found = written(method)

@@ -25,13 +25,22 @@ def _reshape(graph: Importer, node: OnnxNode) -> None:
     """Emit any operator that keeps the elements and their order."""
     shape = graph.known_shape(node.outputs[0])
     graph.known_shape(node.inputs[0])
+    _keep_meaning(graph, node)
     graph.emit("reshape", node.inputs[:1], node.outputs, shape=shape)
 
 
 def _transpose(graph: Importer, node: OnnxNode) -> None:
     shape = graph.known_shape(node.inputs[0])
     perm = tuple(node.attributes.get("perm", range(len(shape))[::-1]))
+    _keep_meaning(graph, node)
     graph.emit("transpose", node.inputs, node.outputs, perm=perm)
+
+
+def _keep_meaning(graph: Importer, node: OnnxNode) -> None:
+    """Let integers that are moved mean what they meant, before an operator behind says more."""
+    quantization = graph.quantization(node.inputs[0])
+    if quantization is not None and quantization.axis is None:
+        graph.quantize_tensor(node.outputs[0], quantization)
 
 
 def _concat(graph: Importer, node: OnnxNode) -> None:

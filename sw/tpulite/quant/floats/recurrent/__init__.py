@@ -1,0 +1,1 @@
+"""LSTM and GRU of float ONNX files as integer products and what floats make of their sums."""
