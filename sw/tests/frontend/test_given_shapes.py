@@ -113,3 +113,17 @@ def test_open_extents_without_a_name_can_be_given_by_shape_alone():
         AS_IN_FILE.settle({"x": [1, "", 4]})
     with pytest.raises(ValueError, match=r"^--dim h: no such open dimension$"):
         GivenShapes(dims={"h": 2}).settle({"x": [1, "", 4]})
+
+
+def test_a_question_mark_is_no_name(tmp_path):
+    pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+    from tpulite.frontend.files import load_graph
+    from tpulite_testing.files.onnx_builder import OnnxBuilder
+
+    b = OnnxBuilder()
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b.build(b.node("Relu", b.input("x", (1, 3, "?", "?")))))
+    graph = load_graph(path, GivenShapes({"x": (1, 3, 8, 6)}))
+    assert graph.tensors["x"].shape == (1, 3, 8, 6)
+    with pytest.raises(ValueError, match=r"1x3x\?x\?; give it with --shape x=1x3x64x64$"):
+        load_graph(path)

@@ -24,7 +24,7 @@ from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.quantizer import Settings, quantize_prepared
 from tpulite.quant.floats.ranges import Method
 from tpulite.quant.int4_onnx import OPSET_INT4
-from tpulite.quant.prepare import prepare, standard_opset
+from tpulite.quant.prepare import HARD_SWISH, prepare, standard_opset
 
 __all__ = [
     "NUMERICS",
@@ -43,9 +43,6 @@ _WARNING, _FATAL = 2, 4  # severities of ONNX Runtime
 
 _CONSTANTS_ALONE = 4
 """Version of the format; before it constants had to be inputs as well."""
-
-_SCALES_OF_CHANNELS = 13
-"""Version of the operators that brought them."""
 
 
 def quantize_onnx(  # noqa: PLR0913 - settings by name
@@ -123,14 +120,17 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, _quiet():
         original, prepared = Path(folder, "float.onnx"), Path(folder, "prepared.onnx")
         try:
-            least = OPSET_INT4 if int4 else _SCALES_OF_CHANNELS
+            least = OPSET_INT4 if int4 else HARD_SWISH
             fixed = _fixed(model, least)
             expand_decoders(fixed, standard_opset(fixed))
             original.write_bytes(fixed.SerializeToString())
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)
             prepare(prepared)
-            return quantize_prepared(onnx.load(prepared), feeds, settings, progress)
+            ready = onnx.load(prepared)
+            # Alphabets and names of classes, as ultralytics and PaddlePaddle write them.
+            helper.set_model_props(ready, {x.key: x.value for x in model.metadata_props})
+            return quantize_prepared(ready, feeds, settings, progress)
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"ONNX Runtime cannot quantize the network: {lines[0]}") from error
@@ -217,7 +217,7 @@ def _inputs(model: onnx.ModelProto) -> dict[str, tuple[np.dtype, tuple[int | Non
     return inputs
 
 
-def _fixed(model: onnx.ModelProto, least: int = _SCALES_OF_CHANNELS) -> onnx.ModelProto:
+def _fixed(model: onnx.ModelProto, least: int = HARD_SWISH) -> onnx.ModelProto:
     """Return the model with a batch of 1 where it was variable, in a version of its operators."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)

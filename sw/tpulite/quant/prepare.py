@@ -9,23 +9,24 @@ from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.curves import name_curves
+from tpulite.quant.floats.graph import Links
 
-__all__ = ["prepare", "standard_opset"]
+__all__ = ["HARD_SWISH", "prepare", "standard_opset"]
 
-_HARD_SWISH = 14
+HARD_SWISH = 14
 """Version of the operators that brought HardSwish."""
 
 _SHAPES = ("gemm_input_shape", "gemm_output_shape")
 """How names of extents begin that ONNX Runtime adds where it joins MatMul and Add."""
 
-_HARD_SIGMOID = {"alpha": 0.2, "beta": 0.5}
-
 
 def prepare(path: Path) -> None:
-    """Change a file in place: HardSwish in one piece, Gemm without factors and with flat biases."""
+    """Change a file in place: curves in one piece, Gemm without factors and with flat biases."""
     model = onnx.load(path)
-    if standard_opset(model) >= _HARD_SWISH:
-        _restore_hard_swish(model.graph)
+    if standard_opset(model) >= HARD_SWISH:
+        name_curves(model.graph)
+    _transpose_first(model.graph)
     _simplify_products(model.graph)
     _rename_shapes(model.graph)
     onnx.save(model, path)
@@ -46,25 +47,34 @@ def _rename_shapes(graph: onnx.GraphProto) -> None:
             node.input[index] = names.get(name, name)
 
 
-def _restore_hard_swish(graph: onnx.GraphProto) -> None:
-    """Join what ONNX Runtime takes apart: x * HardSigmoid(x) has a scale too many in between."""
-    halves = {}
-    for node in graph.node:
-        if node.op_type == "HardSigmoid":
-            factors = _HARD_SIGMOID | attributes_of(node)
-            if np.isclose(factors["alpha"], 1 / 6) and factors["beta"] == 0.5:
-                halves[node.output[0]] = node.input[0]
-    for node in graph.node:
-        if node.op_type != "Mul":
+def _transpose_first(graph: onnx.GraphProto) -> None:
+    """Transpose before a mean is subtracted, where ONNX Runtime has moved it behind.
+
+    A normalization that begins so would be over an axis that is not the last.
+    """
+    links = Links(graph)
+    for node in [each for each in graph.node if each.op_type == "Sub"]:
+        x, after = node.input[0], links.only_reader(node.output[0])
+        mean = links.writer.get(node.input[1])
+        if after is None or after.op_type != "Transpose" or mean is None:
             continue
-        for x, half in (tuple(node.input), tuple(reversed(node.input))):
-            if halves.get(half) == x:
-                node.op_type = "HardSwish"
-                del node.input[:]
-                node.input.append(x)
-                break
-    used = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
-    _replace(graph, [n for n in graph.node if n.output[0] not in halves or n.output[0] in used])
+        flags = attributes_of(mean)
+        known = mean.op_type == "ReduceMean" and len(mean.input) == 1 and flags.get("keepdims", 1)
+        if not known or mean.input[0] != x or links.only_reader(mean.output[0]) is None:
+            continue
+        order = list(attributes_of(after)["perm"])
+        moved, averaged = f"{x}_{after.name}", f"{mean.output[0]}_moved"
+        axes = [order.index(each % len(order)) for each in flags["axes"]]
+        made = [
+            helper.make_node("Transpose", [x], [moved], name=moved, perm=order),
+            helper.make_node("ReduceMean", [moved], [averaged], name=mean.name, axes=axes),
+            helper.make_node("Sub", [moved, averaged], list(after.output), name=node.name),
+        ]
+        place = list(graph.node).index(mean)
+        for each in (mean, node, after):
+            graph.node.remove(each)
+        for each in reversed(made):
+            graph.node.insert(place, each)
 
 
 def _simplify_products(graph: onnx.GraphProto) -> None:

@@ -1,11 +1,13 @@
 """Write a :class:`tpulite.graph.graph.Graph` of TFLite operators as the bytes of a TFLite model."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tpulite.frontend.padding import pad_same
 from tpulite.frontend.tflite.builder import ModelBuilder, schema
-from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
 __all__ = ["CODES", "write_tflite"]
 
@@ -29,6 +31,8 @@ _OPTIONS = {
     "reshape": "ReshapeOptions",
     "transpose": "TransposeOptions",
 }
+_WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
+"""Operators that pad; what TFLite does not pad itself, a PAD does."""
 _ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_1": 2, "relu6": 3}
 CODES = {
     "conv": "CONV_2D",
@@ -68,6 +72,7 @@ CODES = {
     "sqrt": "SQRT",
     "rsqrt": "RSQRT",
     "gelu": "GELU",
+    "quantize": "QUANTIZE",
     "requantize": "QUANTIZE",
     "softmax": "SOFTMAX",
     "transpose": "TRANSPOSE",
@@ -113,7 +118,50 @@ class _Writer:
 
     def add_node(self, node: Node) -> None:
         outputs = [self.tensor(name) for name in node.outputs]
-        self.model.operator(CODES[node.op], self.inputs(node), outputs, **_options(node))
+        inputs = self.inputs(node)
+        if node.op in _WINDOWS and not self._is_named(node):
+            inputs[0] = self.padded(node)
+            node = replace(node, attributes={**node.attributes, "padding": (0, 0, 0, 0)})
+        self.model.operator(CODES[node.op], inputs, outputs, **_options(node))
+
+    def _is_named(self, node: Node) -> bool:
+        """Tell whether TFLite has a name for what a window pads: VALID or SAME."""
+        top, left, bottom, right = node["padding"]
+        if node.op in ("conv", "depthwise"):
+            weight = self.graph.tensors[node.inputs[1]].shape
+            kernel = weight[1:3] if node.op == "conv" else weight[:2]
+        else:
+            kernel = node["window"]
+        image = self.graph.tensors[node.inputs[0]].shape[1:3]
+        dilation = node.attributes.get("dilation", (1, 1))
+        same = tuple(map(pad_same, image, kernel, node["stride"], dilation))
+        return not any(node["padding"]) or same == ((top, bottom), (left, right))
+
+    def no_bias(self, node: Node) -> int:
+        """Add a bias of zeros."""
+        x, weight = (self.graph.tensors[name].quantization for name in node.inputs[:2])
+        assert x is not None and weight is not None
+        scale = x.scale * weight.scale
+        zeros = np.zeros(self.graph.tensors[node.inputs[1]].shape[0], np.int32)
+        meaning = Quantization(scale, np.zeros(scale.size, np.int64), 0 if scale.size > 1 else None)
+        bias = Tensor(f"{node.name}.bias", zeros.shape, "int32", meaning, zeros)
+        return self.add_tensor(bias)
+
+    def padded(self, node: Node) -> int:
+        """Write a PAD before a window, of integers that its result does not notice."""
+        x = self.graph.tensors[node.inputs[0]]
+        assert x.quantization is not None
+        if node.op == "average_pool" and not node.attributes.get("count_include_pad"):
+            raise ValueError(f"Node {node.name!r}: LiteRT has no pool that pads {node['padding']}")
+        largest = node.op == "max_pool"
+        value = np.iinfo(x.dtype).min if largest else int(x.quantization.zero_point[0])
+        top, left, bottom, right = node["padding"]
+        batch, height, width, channels = x.shape
+        shape = (batch, height + top + bottom, width + left + right, channels)
+        y = self.add_tensor(replace(x, name=f"{node.name}.padded"), shape)
+        pad = Node(f"{node.name}.pad", "pad", (x.name,), (), {**node.attributes, "value": value})
+        self.model.operator(CODES["pad"], self.inputs(pad), [y], **_options(pad))
+        return y
 
     def inputs(self, node: Node) -> list[int]:
         if node.op == "depthwise":
@@ -123,6 +171,8 @@ class _Writer:
             rest = [self.tensor(name) for name in node.inputs[2:] if name]
             return [self.tensor(node.inputs[0]), kernel, *rest]
         inputs = [self.tensor(name) for name in node.inputs if name]
+        if node.op == "conv" and len(inputs) == 2:
+            inputs.append(self.no_bias(node))  # LiteRT's kernel demands one
         if node.op == "transposed_conv":
             shape = self.graph.tensors[node.outputs[0]].shape
             return [self.constant(f"{node.name}.shape", shape), inputs[1], inputs[0], *inputs[2:]]
@@ -174,7 +224,6 @@ def _options(node: Node) -> dict[str, Any]:
     if kind and "activation" in node.attributes:
         options["fusedActivationFunction"] = _ACTIVATIONS[node["activation"]]
     if kind and "padding" in node.attributes:
-        # Paddings of cases are those of SAME and VALID; nothing to pad is the same in both.
         same = node.attributes.get("same", any(node["padding"]))
         options["padding"] = schema.Padding.SAME if same else schema.Padding.VALID
     return {"options_type": kind, **options} if kind else {}

@@ -15,6 +15,7 @@ from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
 from tpulite.frontend.onnx.read.model import NUMERICS
+from tpulite.quant.floats.affine import fold_affines, write_hard_sigmoids
 from tpulite.quant.floats.biases import fold_factors, join_biases
 from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
@@ -110,6 +111,9 @@ def quantize_prepared(
     share_heads(model)
     repeat_by_tiles(model)
     drop_unread(model.graph)
+    if settings.integers:
+        write_hard_sigmoids(model.graph)
+    fold_affines(model)
     fold_factors(model)
     join_biases(model)
     _name_all(model.graph)
@@ -218,5 +222,6 @@ def _write(
     quantizer.model.topological_sort()
     written = quantizer.model.model
     if settings.integers:
-        helper.set_model_props(written, {NUMERICS: settings.numerics})
+        known = {x.key: x.value for x in model.metadata_props}
+        helper.set_model_props(written, known | {NUMERICS: settings.numerics})
     return written.SerializeToString()

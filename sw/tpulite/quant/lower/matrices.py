@@ -1,5 +1,6 @@
 """Products of two activations."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tpulite.arch.numerics import Rounding
@@ -94,14 +95,10 @@ def lower_transpose(node: Node, context: GraphContext) -> None:
     source, target = node.inputs[0], node.outputs[0]
     if source in context.graph.given or target in context.graph.wanted:
         raise UnsupportedError("it swaps channels with rows or columns")
-    extents, perm = context.tensor(source).shape, tuple(node["perm"])
-    if len(extents) == 2:  # a matrix
-        extents, perm = (1, *extents), (0, *(axis + 1 for axis in perm))
-    lead = len(extents) - 3
-    if lead < 0 or perm[:lead] != tuple(range(lead)) or any(n != 1 for n in extents[:lead]):
+    found = _without_units(context.tensor(source).shape, node["perm"])
+    if found is None:
         raise UnsupportedError("it moves the batch axis")
-    shape = extents[lead], extents[lead + 1], extents[lead + 2]
-    order = perm[lead] - lead, perm[lead + 1] - lead, perm[lead + 2] - lead
+    shape, order = found
     same = context.requantized(node, source, target)
     name, steps = same, _ORDERS.get(order, "")
     context.read(name)
@@ -124,6 +121,23 @@ def lower_transpose(node: Node, context: GraphContext) -> None:
         name = made
     if name != target:
         context.reshape(f"{node.name}/reshape", name, target)
+
+
+def _without_units(
+    extents: Sequence[int], perm: Sequence[int]
+) -> tuple[Shape, tuple[int, int, int]] | None:
+    """Return rows, columns and channels of a tensor, and their order behind a transposition.
+
+    Axes of one element are left out, wherever they go; None if more than three others are left.
+    """
+    axes = [axis for axis, extent in enumerate(extents) if extent != 1]
+    lead = 3 - len(axes)
+    if lead < 0:
+        return None
+    order = [axes.index(axis) + lead for axis in perm if axis in axes]
+    rows, columns, channels = (1,) * lead + tuple(extents[axis] for axis in axes)
+    first, second, third = (*range(lead), *order)
+    return (rows, columns, channels), (first, second, third)
 
 
 def _padded(extent: int) -> int:

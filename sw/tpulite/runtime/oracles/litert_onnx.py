@@ -77,9 +77,14 @@ def _parts(graph: Graph) -> Iterator[_Part]:
 
 
 def _is_integer(graph: Graph, node: Node) -> bool:
-    """Tell whether TFLite has an operator for a node, all of whose activations are integers."""
+    """Tell whether TFLite has an operator for a node, all of whose activations are integers.
+
+    QUANTIZE may read floats: how it rounds halves is part of the numerics.
+    """
     from tpulite.frontend.tflite.writer import CODES
 
+    if node.op == "quantize":
+        return graph.tensors[node.outputs[0]].dtype in _INTEGERS
     ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
     activations = [x for x in ends if x.data is None]
     return node.op in CODES and all(x.dtype in _INTEGERS for x in activations)

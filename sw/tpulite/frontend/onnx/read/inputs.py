@@ -10,6 +10,9 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 
 __all__ = ["fix_shapes", "image_inputs"]
 
+_UNKNOWN = "?"
+"""What PaddlePaddle writes in place of a name: two such extents need not be the same."""
+
 _CHANNELS_FIRST = ("batch", "channels", "height", "width")
 
 _PARAMETERS = {"BatchNormalization": (1, 0), "Conv": (1, 1), "QLinearConv": (3, 1)}
@@ -105,6 +108,8 @@ def _extents(value: onnx.ValueInfoProto) -> Open | None:
     if not kind.HasField("shape"):
         return None
     return [
-        each.dim_value if each.HasField("dim_value") and each.dim_value >= 0 else each.dim_param
+        each.dim_value
+        if each.HasField("dim_value") and each.dim_value >= 0
+        else each.dim_param.replace(_UNKNOWN, "")
         for each in kind.shape.dim
     ]
