@@ -12,7 +12,7 @@ from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.floats.affine import fold_affines, write_hard_sigmoids
 from tpulite.quant.floats.curves import name_curves
-from tpulite.quant.floats.norms import find_norms
+from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.prepare import prepare
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
