@@ -27,7 +27,10 @@ def find_norms(model: onnx.ModelProto) -> list[Norm]:
         _whole(node, links, axes) or _decomposed(node, links, axes) or _rms(node, links, axes)
         for node in model.graph.node
     )
-    return [norm for norm in found if norm is not None]
+    norms = [norm for norm in found if norm is not None]
+    inner = {id(node) for norm in norms if norm.centered for node in norm.nodes}
+    # Behind the difference from a mean is a normalization by the root mean square.
+    return [norm for norm in norms if norm.centered or id(norm.nodes[-1]) not in inner]
 
 
 def _whole(node: onnx.NodeProto, links: Links, axes: Axes) -> Norm | None:
