@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,10 @@ class Program:
 
     def encode(self) -> bytes:
         """Return the command stream as it lies in DRAM."""
+        return self._stream
+
+    @cached_property
+    def _stream(self) -> bytes:
         return b"".join(command.encode() for command in self.commands)
 
     def pack(self) -> bytes:

@@ -8,6 +8,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.layers import run_layers
+from tpulite.golden.machine import Machine
 from tpulite.graph.layers import Conv, LayerGraph
 from tpulite.runtime.device import Device, FaultReport, Job
 from tpulite.runtime.golden_device import GoldenDevice, RaceError
@@ -188,3 +189,47 @@ def test_a_record_that_became_wrong_is_the_same_fault_in_every_run():
         assert golden.run(job(len(mlp()))).fault is None
     assert found[0] == found[1]
     assert found[0] is not None and found[0].code == Fault.RECORD
+
+
+def moved(by: int) -> Job:
+    """The job of :data:`LEGAL` so many bytes further on."""
+    windows = tuple(replace(window, base=window.base + by) for window in WINDOWS)
+    return Job(PROGRAM + by, 3, windows)
+
+
+def place(golden: Device, by: int, data: np.ndarray) -> None:
+    golden.write(PROGRAM + by, b"".join(command.encode() for command in LEGAL))
+    golden.write(0x2000 + by, data)
+
+
+def judgments(monkeypatch) -> list[int]:
+    """Addresses of the programs that machines judge."""
+    judged, run = [], Machine.run
+
+    def counted(self, commands, windows, dram, **options):
+        judged.append(options["program_address"])
+        return run(self, commands, windows, dram, **options)
+
+    monkeypatch.setattr(Machine, "run", counted)
+    return judged
+
+
+def test_a_program_is_judged_once_wherever_it_lies(monkeypatch):
+    judged, golden = judgments(monkeypatch), GoldenDevice(CONFIG, dram_bytes=0x10000)
+    for by in (0x4000, 0, 0x8000, 0x4000):
+        data = (np.arange(256) + by // 64 + 1).astype(np.uint8)
+        place(golden, by, data)
+        assert golden.run(moved(by)).fault is None
+        assert np.array_equal(golden.read(0x3000 + by, 32), data[:32])
+    assert judged == [PROGRAM + 0x4000]
+
+
+def test_elsewhere_it_is_judged_if_less_is_written_or_bursts_are_others(monkeypatch):
+    judged, golden = judgments(monkeypatch), GoldenDevice(CONFIG, dram_bytes=0x10000)
+    for by, size in ((0, 256), (0x4010, 256), (0x8000, 16)):
+        place(golden, by, np.ones(size, np.uint8))
+        if size == 256:
+            assert golden.run(moved(by)).fault is None
+    with pytest.raises(RaceError, match="bytes of DRAM"):
+        golden.run(moved(0x8000))
+    assert judged == [PROGRAM, PROGRAM + 0x4010, PROGRAM + 0x8000]

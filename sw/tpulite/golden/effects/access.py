@@ -32,6 +32,10 @@ class Span:
     stop: int
     rows: range
 
+    def moved(self, by: int) -> "Span":
+        """Return the same line so many bytes further on."""
+        return Span(self.start + by, self.stop + by, self.rows)
+
     @property
     def beats(self) -> range:
         """Indices of the 16-byte beats that the bytes touch; a line starts at a beat."""

@@ -46,6 +46,12 @@ class Dram:
         self.read_errors = tuple(read_errors)
         self.write_errors = tuple(write_errors)
 
+    def behind(self, address: int) -> "Dram":
+        """Return the same bytes, counted from an address on, without errors."""
+        behind = Dram(0)
+        behind.data, behind.written = self.data[address:], self.written[address:]
+        return behind
+
     @property
     def size(self) -> int:
         """Bytes."""

@@ -55,8 +55,8 @@ class Execution:
     index: int  #: Index of the last command: END, or the one at fault.
     violations: tuple[Violation, ...]  #: What makes the program illegal.
     stores: tuple[StoredLine, ...]  #: All writes to DRAM, in program order.
-    #: The program, to be run again by :meth:`Machine.run_again` with the same windows; None if that
-    #: could be illegal, or it is too large.
+    #: The program, to be run again by :meth:`Machine.run_again` with the same windows, or all of
+    #: them so many pages further on; None if that could be illegal, or it is too large.
     replay: Replay | None = None
 
 
@@ -131,7 +131,7 @@ class Machine:
         )
         stores: list[StoredLine] = []
         resident = tuple(resident)
-        recorder = Recorder(self.config)
+        recorder = Recorder(self.config, windows)
         fault: FaultSite | None = FaultSite(Fault.OVERRUN, address + COMMAND_BYTES * len(commands))
         index = len(commands)
         for i, command in enumerate(commands):
@@ -178,6 +178,13 @@ class Machine:
         """Execute a program that ran before, which only a channel record can stop now.
 
         Stores are written, but not listed. After a fault its rows count as unwritten, as in a run.
+
+        Parameters
+        ----------
+        replay : Replay
+            The program.
+        dram : Dram
+            The memory, counted from the page of its first window.
         """
         found = replay.run(self.datapath, dram)
         if found is None:

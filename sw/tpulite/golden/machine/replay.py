@@ -1,11 +1,12 @@
 """Programs that ran without a fault or violation, executed again without looking for any.
 
 What commands touch follows from the program and its windows; a second run of the same program need
-not find it out again. Only data change, and they change no command: no depthwise weights that have
-to be zero, no rows that an earlier run has left, no errors of the memory.
+not find it out again, nor one whose windows all lie so many pages further on. Only data change, and
+they change no command: no depthwise weights that have to be zero, no rows that an earlier run has
+left, no errors of the memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,12 +15,13 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.effects import tile_count
 from tpulite.arch.isa import Command, Opcode
+from tpulite.arch.memory import PAGE_BYTES, WindowBinding
 from tpulite.golden.effects.access import NO_ROWS, FaultSite, Footprint
 from tpulite.golden.machine.datapath import Datapath
 from tpulite.golden.machine.dram import Dram
 from tpulite.golden.ops import matmul_int32
 
-__all__ = ["MOST_BYTES", "Recorder", "Replay"]
+__all__ = ["MOST_BYTES", "Recorder", "Replay", "origin_of"]
 
 MOST_BYTES = 1 << 27
 """Indices of rows that programs may keep; those of large feature maps are more."""
@@ -61,16 +63,30 @@ class _Step:
 class Replay:
     """A program that ran to its END."""
 
-    steps: Sequence[_Step]  #: Its commands.
+    steps: Sequence[_Step]  #: Its commands; their addresses count from :func:`origin_of`.
     written: NDArray[np.bool_]  #: Array of bool, [ub_rows]. Rows that hold something behind it.
     nbytes: int  #: Bytes of the indices that it keeps.
 
     def run(self, datapath: Datapath, dram: Dram) -> tuple[int, FaultSite] | None:
-        """Execute it; return index and site of a fault, which only data can cause."""
+        """Execute it; return index and site of a fault, which only data can cause.
+
+        Parameters
+        ----------
+        datapath : Datapath
+            The machine's.
+        dram : Dram
+            The memory from the origin on.
+        """
         for index, step in enumerate(self.steps):
             if (site := step.execute(datapath, dram)) is not None:
                 return index, site
         return None
+
+
+def origin_of(windows: Iterable[WindowBinding]) -> int:
+    """Return the address from which those of a program count: the page of its first window."""
+    first = min((window.base for window in windows if window.size), default=0)
+    return first // PAGE_BYTES * PAGE_BYTES
 
 
 class Recorder:
@@ -80,10 +96,12 @@ class Recorder:
     ----------
     config : Config
         The machine.
+    windows : sequence of WindowBinding
+        The DRAM windows.
     """
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, windows: Sequence[WindowBinding]) -> None:
+        self._config, self._origin = config, origin_of(windows)
         self._steps: list[_Step] | None = []
         self._bytes = 0
 
@@ -108,7 +126,8 @@ class Recorder:
     def _step(self, command: Command, access: Footprint) -> _Step:
         """Return a command with what its execution needs of what it touches."""
         if command.opcode in (Opcode.LOAD, Opcode.STORE):
-            return _Step(command, Footprint(spans=access.spans))
+            spans = tuple(span.moved(-self._origin) for span in access.spans)
+            return _Step(command, Footprint(spans=spans))
         plain = command.opcode == Opcode.CONV
         plain = plain and not any(command[name] for name in ("byte_step", "transposed", "int4"))
         if not plain or command["weight_zero_point"] or (access.vectors < 0).any():
