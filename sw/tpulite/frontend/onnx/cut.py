@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 
 from tpulite.frontend.backwards import needed
 from tpulite.frontend.onnx.read.fold import value_of_shape
+from tpulite.frontend.onnx.read.shapes import infer_shapes
 from tpulite.frontend.onnx.read.tensor import static_shape
 
 __all__ = ["cut_onnx"]
@@ -86,7 +87,7 @@ def _parsed(data: bytes) -> _Whole:
     """Read a file, of which many parts may be cut one after the other."""
     model = onnx.load_model_from_string(data)
     with suppress(onnx.shape_inference.InferenceError, RuntimeError):  # the library may know more
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        infer_shapes(model, values=True)
     graph, shell = onnx.GraphProto(), onnx.ModelProto()
     graph.CopyFrom(model.graph)
     model.ClearField("graph")

@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.library import learn_shapes
+from tpulite.frontend.onnx.read.shapes import infer_shapes
 from tpulite.frontend.onnx.read.tensor import array, static_shape, type_of
 from tpulite.graph.folded_bytes import FoldedBytes
 
@@ -102,9 +103,7 @@ def infer_and_fold(model: onnx.ModelProto, opset: int) -> None:
         more = True
         while more:
             values = propagate and _few_values(graph)
-            model.CopyFrom(
-                onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=values)
-            )
+            infer_shapes(model, strict=True, values=values)
             more = _fold(model, opset, folded) or (propagate and learn_shapes(model))
 
 

@@ -33,8 +33,14 @@ class _Operands:
 
     x: str
     weight: str
-    centered: np.ndarray
+    values: np.ndarray
+    point: np.ndarray
     shift: int
+
+    @property
+    def centered(self) -> np.ndarray:
+        """The weights without their zero points, int64."""
+        return self.values.astype(np.int64) - self.point
 
 
 def _operands(graph: Importer, node: OnnxNode, *, axis: int) -> _Operands:
@@ -69,9 +75,12 @@ def _operands(graph: Importer, node: OnnxNode, *, axis: int) -> _Operands:
     meaning = Quantization(np.ones(w_point.shape, np.float32), w_point, axis if channels else None)
     shape = [1] * values.ndim
     shape[axis if channels else 0] = -1
-    centered = values.astype(np.int64) - w_point.reshape(shape)
     return _Operands(
-        graph.quantize_tensor(x, known), graph.quantize_tensor(weight, meaning), centered, shift
+        graph.quantize_tensor(x, known),
+        graph.quantize_tensor(weight, meaning),
+        values,
+        w_point.reshape(shape),
+        shift,
     )
 
 
@@ -81,7 +90,7 @@ def _matmul(graph: Importer, node: OnnxNode) -> None:
     sums = _sums(graph, node, operands)
     dense_product(graph, operands.x, operands.weight, sums, raw=True)
     if sums != y:
-        rest = operands.centered.sum(axis=-2, keepdims=operands.centered.ndim > 2)
+        rest = operands.centered.sum(axis=-2, keepdims=operands.values.ndim > 2)
         _add(graph, sums, operands.shift * rest, y)
 
 
