@@ -9,6 +9,7 @@ from tpulite.compiler.options import LEAST_EFFORT, Options
 from tpulite.compiler.pipeline import compile_layers, compile_pair
 from tpulite.compiler.stages import idle_cycles
 from tpulite.compiler.state import Known
+from tpulite.golden.timing import measured_once
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.compile_cache import ProgramCache, digest_of
@@ -156,7 +157,7 @@ def _efforts(
     parts: Sequence[LayerGraph], programs: Sequence[Program], effort: int
 ) -> Sequence[int]:
     """Return the share of each part in the effort; none where it would find nothing."""
-    idle = [idle_cycles(x.commands, x.config, x.memory) for x in programs]
+    idle = measured_once(programs, lambda x: idle_cycles(x.commands, x.config, x.memory))
     layers = [len(part.layers) for part in parts]
     whole = sum(idle) * sum(layers) or 1
     shares = [effort * x * n // whole for x, n in zip(idle, layers, strict=True)]

@@ -1,6 +1,7 @@
 """The cycle model: when every command of a program runs, and what its engine waits for."""
 
 from tpulite.golden.timing.predict import (
+    measured_once,
     predict,
     predict_cycles,
     program_cycles,
@@ -12,6 +13,7 @@ from tpulite.golden.timing.timeline import CommandTimes, Timeline
 __all__ = [
     "CommandTimes",
     "Timeline",
+    "measured_once",
     "predict",
     "predict_cycles",
     "program_cycles",

@@ -1,6 +1,6 @@
 """The cycle model: when every command of a program runs, and what its engine waits for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tpulite.arch.config import Config
@@ -20,6 +20,7 @@ from tpulite.program import Program
 __all__ = [
     "CommandTimes",
     "Timeline",
+    "measured_once",
     "predict",
     "predict_cycles",
     "program_cycles",
@@ -76,21 +77,33 @@ def program_cycles(program: Program) -> int:
 
 
 def total_cycles(programs: Iterable[Program]) -> int:
-    """Predict the cycles of programs that run in turn; of equal commands only once."""
+    """Predict the cycles of programs that run in turn, as those of equal layers do."""
+    return sum(measured_once(programs, program_cycles))
+
+
+def measured_once(programs: Iterable[Program], measure: Callable[[Program], int]) -> list[int]:
+    """Return a measure of each program; it is taken once of those that only data tell apart.
+
+    Parameters
+    ----------
+    programs : iterable of Program
+        The programs.
+    measure : callable
+        Returns what follows from commands, machine and memory of a program.
+    """
     known: list[tuple[Program, int]] = []
-    total = 0
+    found = []
     for program in programs:
-        like = (cycles for other, cycles in known if _as_fast(program, other))
-        cycles = next(like, None)
-        if cycles is None:
-            cycles = program_cycles(program)
-            known.append((program, cycles))
-        total += cycles
-    return total
+        like = (value for other, value in known if _differ_in_data(program, other))
+        if (value := next(like, None)) is None:
+            value = measure(program)
+            known.append((program, value))
+        found.append(value)
+    return found
 
 
-def _as_fast(program: Program, other: Program) -> bool:
-    """Return whether two programs have the same commands, machine and memory."""
+def _differ_in_data(program: Program, other: Program) -> bool:
+    """Return whether two programs differ in nothing that takes time."""
     same = (program.config, program.memory) == (other.config, other.memory)
     return same and program.commands == other.commands
 
