@@ -113,6 +113,9 @@ def llama() -> None:
             model = load_language_model(Path(folder), int4=int4, config=Config(int4=int4))
             name = "int4" if int4 else "int8"
             print(f"{name}: {model.cycles:,} cycles, {model.weight_bytes:,} bytes", flush=True)
+            if (prompt := model.prefill) is not None:
+                cycles = f"{prompt.kept_cycles:,} cycles, {prompt.cycles:,} with logits"
+                print(f"    {prompt.tokens} tokens of a prompt: {cycles}", flush=True)
 
 
 def main() -> None:
