@@ -119,3 +119,24 @@ def test_moved_integers_keep_their_zero_point_before_sums(tmp_path, move):
     sums = b.node("MatMulInteger", x, rng.integers(-127, 128, (16, 12)).astype(np.int8), zero)
     y = b.node("DequantizeLinear", sums, np.float32(0.01))
     equals_library(tmp_path, b.build(y, dtype="float32"), "ort")
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_states_between_runs_have_no_8_bits(kind):
+    rng = np.random.default_rng(4)
+    b = OnnxBuilder()
+    x, kept = b.input("x", (1, 1, 8)), b.input("kept", (2, 1, 12))
+    first = [
+        b.node("Unsqueeze", b.node("Gather", kept, np.array(i)), np.array([0])) for i in (0, 1)
+    ]
+    count = 4 if kind == "LSTM" else 3
+    weights = draw(rng, 1, count * 12, 8), draw(rng, 1, count * 12, 12)
+    given = first if kind == "LSTM" else first[:1]
+    b.node(kind, x, *weights, "", "", *given, hidden_size=12)
+    last = ["hn", "cn"][: len(given)]
+    b.nodes[-1].output[:] = ["y", *last]
+    left = b.node("Concat", *last, axis=0) if len(last) > 1 else b.node("Squeeze", "hn")
+    written = quantized(b.build("y", left, dtype="float32"))
+    model = onnx.load_model_from_string(written)
+    rounded = {node.input[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
+    assert not {left, "kept", *first, "hn", "cn"} & rounded

@@ -28,6 +28,7 @@ from tpulite.quant.floats.mixed import Judge, leave_floats
 from tpulite.quant.floats.observe import Feed, observe
 from tpulite.quant.floats.ranges import Method, Range, choose_range
 from tpulite.quant.floats.recurrent.split import Rounding, split_recurrent
+from tpulite.quant.floats.recurrent.states import state_moves
 from tpulite.quant.floats.rotations import turn_by_products
 from tpulite.quant.floats.sigmoids import join_sigmoids
 from tpulite.quant.floats.streams import Streams, scale_streams
@@ -127,7 +128,7 @@ def quantize_prepared(
     scaled = Scaled({}, frozenset()) if settings.integers else scale_channels(model, feeds, blocks)
     seen = observe(model, feeds, progress, live=settings.integers)
     masks = clamp_masks(model, seen)
-    inside = blocks | scaled.inside | masks.inside | streams.inside
+    inside = blocks | scaled.inside | masks.inside | streams.inside | state_moves(model.graph)
     fixed = scaled.ranges | masks.ranges | streams.ranges
 
     def written(method: Method, *, keep: bool = False) -> bytes:
