@@ -1,12 +1,22 @@
 """The cycle model on programs whose cycles follow from the design."""
 
+from dataclasses import replace
+
 import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import RAW_ROWS, Axis, Command, Drain, Engine, Opcode, VectorOp, dense
+from tpulite.arch.memory import MemoryTiming
 from tpulite.arch.registers import EngineState
 from tpulite.compiler.options import Options
-from tpulite.golden.timing import Timeline, predict, predict_cycles
+from tpulite.golden.timing import (
+    Timeline,
+    measured_once,
+    predict,
+    predict_cycles,
+    program_cycles,
+    total_cycles,
+)
 from tpulite.models import MLP_DIGITS
 from tpulite.runtime.model import Model
 from tpulite_testing.timing import yardsticks
@@ -211,3 +221,19 @@ def test_it_is_fast(program):
     cost = yardsticks(lambda: predict_cycles(program.commands, CONFIG)) / len(program.commands)
     print(f"{cost:.1f} yardsticks a command")
     assert cost < 60
+
+
+def test_programs_that_differ_in_data_are_measured_once():
+    program = Model.load(MLP_DIGITS).programs[0]
+    other = replace(program, constants=bytes(len(program.constants)))
+    longer = replace(program, commands=(*program.commands[:-1], *program.commands[-2:]))
+    slower = replace(program, memory=MemoryTiming(read_latency=200))
+    measured = []
+
+    def measure(program):
+        measured.append(program)
+        return len(measured)
+
+    assert measured_once((program, other, longer, program, slower), measure) == [1, 1, 2, 1, 3]
+    assert measured == [program, longer, slower]
+    assert total_cycles((program, other)) == 2 * program_cycles(program)

@@ -17,6 +17,8 @@ from tpulite.language.sampling import Sampling
 from tpulite.language.step import state_names, step_file
 from tpulite.language.tokenizer import read_tokenizer
 from tpulite.language.weights import read_llama
+from tpulite.runtime.golden_device import GoldenDevice
+from tpulite.runtime.model_run import dram_bytes
 from tpulite_testing.files.llama_files import LlamaFile
 
 pytest_plugins = ("tpulite_testing.command_line",)
@@ -121,6 +123,19 @@ def test_a_prompt_gives_what_its_tokens_give_one_by_one(model):
         error, signal = np.square(one - other).sum(), np.square(other).sum()
         assert error <= signal * 1e-6
     assert together.position == alone.position == len(tokens)
+
+
+def test_both_networks_lie_on_one_device(model):
+    programs = (*model.network.programs, *model.prefill.network.programs)
+    device = GoldenDevice(Config(), dram_bytes=dram_bytes(programs))
+    writer, other = model.writer(device), model.writer()
+    for tokens in ([72], [101, 108, 108], [111], [32, 119]):
+        assert np.array_equal(writer.read(*tokens), other.read(*tokens))
+    head, last = (runner.sessions[-1] for runner in (writer._runner, writer._prefill_runner))
+    assert head.job == last.job
+    small = model.writer(GoldenDevice(Config(), dram_bytes=1 << 16))
+    with pytest.raises(ValueError, match="the device has"):
+        small.read(72, 101)
 
 
 def test_tokens_go_together_where_that_takes_fewer_cycles(model):

@@ -14,9 +14,9 @@ from tpulite.language.prefill import Prefill, prefill_tokens
 from tpulite.language.sampling import Sampling
 from tpulite.language.weights import read_llama
 from tpulite.needs import require_package
-from tpulite.runtime.device import Device
+from tpulite.runtime.device import Device, open_device
 from tpulite.runtime.model import Model
-from tpulite.runtime.model_run import Runner
+from tpulite.runtime.model_run import Runner, dram_bytes
 from tpulite.runtime.states import States
 
 __all__ = ["POSITIONS", "LanguageModel", "Reading", "Writer", "load_language_model"]
@@ -123,12 +123,23 @@ class Writer:
 
     @cached_property
     def _runner(self) -> Runner:
-        return Runner(self.model.network, self._device, state=self.cache)
+        return Runner(self.model.network, self._opened, state=self.cache)
 
     @cached_property
     def _prefill_runner(self) -> Runner:
         assert self.model.prefill is not None
-        return Runner(self.model.prefill.network, self._device, state=self.cache)
+        network = self.model.prefill.network
+        return Runner(network, self._opened, state=self.cache, behind=self._runner)
+
+    @cached_property
+    def _opened(self) -> Device:
+        """The device, with room for the programs of both networks."""
+        if not isinstance(self._device, str):
+            return self._device
+        network, prefill = self.model.network, self.model.prefill
+        programs = (*network.programs, *(() if prefill is None else prefill.network.programs))
+        size, timing = dram_bytes(programs), network.options.timing
+        return open_device(self._device, network.config, dram_bytes=size, timing=timing)
 
     @property
     def cycles(self) -> list[int]:

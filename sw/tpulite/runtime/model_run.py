@@ -101,11 +101,15 @@ class Runner:
         host and machine.
     state : States, optional
         Where what the network keeps from run to run is; by default a place of its own.
+    behind : Runner, optional
+        Another one on the same device, behind whose programs these lie; equal ones are there once.
 
     Attributes
     ----------
     batch : int
         Inputs that a run takes at once; 1 for networks with states.
+    end : int
+        First address in DRAM behind the programs.
 
     Raises
     ------
@@ -121,6 +125,7 @@ class Runner:
         tensors: bool = False,
         keep: bool = False,
         state: States | None = None,
+        behind: "Runner | None" = None,
     ) -> None:
         self.model = model
         self.state = States(model.graph) if state is None else state
@@ -137,11 +142,14 @@ class Runner:
         self._resident = model.options.resident and not tensors
         self._warm = False
         self.sessions: list[Session] = []
-        base, begins = 0, dict[object, int]()
+        self.end = 0 if behind is None else behind.end
+        self._begins: dict[object, int] = {} if behind is None else {**behind._begins}
         for program in programs:
-            begin = begins.setdefault(_content(program), base)  # equal programs lie there once
+            begin = self._begins.setdefault(
+                _content(program), self.end
+            )  # equal ones lie there once
             self.sessions.append(Session(program, device, base=begin))
-            base = max(base, self.sessions[-1].end)
+            self.end = max(self.end, self.sessions[-1].end)
 
     def _sessions(self) -> list[Session]:
         """Return the sessions of the next run."""
