@@ -263,6 +263,19 @@ def test_a_transformer_gets_integers_by_name_unless_the_user_wants_floats(tpulit
     assert "Softmax" in out
 
 
+def test_tensors_are_compared_where_both_files_have_the_same_numbers():
+    """Factors of scores move into weights of the queries; masks are clamped."""
+    encoder = OnnxEncoder()
+    data, samples = encoder.build(), encoder.samples(16)
+    found = quantize_onnx(data, samples, numerics="litert-ref")
+    quality = measure_quality(fixed_batch(data), found, samples)
+    scores = [each for each in quality.tensors if each.operator in ("Div", "Add", "Softmax")]
+    assert [each.operator for each in scores[:3]] == ["Div", "Add", "Softmax"]
+    assert all(28 < each.decibels < 40 for each in scores[:3])
+    products = [each for each in quality.tensors if each.operator in ("Reshape", "Transpose")]
+    assert products and all(each.decibels > 28 for each in products)
+
+
 def test_exact_is_for_onnx_files(tpulite, tmp_path):
     b = ModelBuilder("float32")
     x = b.input((1, 4))

@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.graph import MOVING, Links
+from tpulite.quant.floats.masks import FAR, scores_of
 from tpulite.quant.floats.mixed import floats_of
 from tpulite.quant.floats.observe import level_of
 from tpulite.quant.floats.padding import live_rows, live_tokens, padding_input
@@ -52,7 +53,8 @@ def measure_quality(
 ) -> Quality:
     """Run both networks in ONNX Runtime, and compare every tensor that both have.
 
-    Rows that belong to padding are not compared, for nothing reads them.
+    Rows that belong to padding are not compared, for nothing reads them, nor scores that a mask
+    leaves out.
 
     Parameters
     ----------
@@ -76,14 +78,18 @@ def measure_quality(
         _session(quantized, list(integers.names.values())),
     )
     outputs = {value.name: _has_classes(model.graph, value) for value in model.graph.output}
-    mask = padding_input(model.graph)
+    mask, scores = padding_input(model.graph), scores_of(model.graph)
     sums: dict[str, Sums] = defaultdict(Sums)
     ends: dict[str, OutputSums] = defaultdict(OutputSums)
     for index, feed in enumerate(samples):
         wanted, found = run(feed), run_quantized(feed)
         for name, own in integers.names.items():
             both = wanted[name], integers.real(name, found[own])
-            sums[name].add(*(live_tokens(x, feed, mask) for x in both))
+            real, value = (live_tokens(x, feed, mask) for x in both)
+            if name in scores:
+                counts = real > FAR
+                real, value = real[counts], value[counts]
+            sums[name].add(real, value)
         for name, classes in outputs.items():
             real, value = (live_rows(x[name], feed, mask) for x in (wanted, found))
             ends[name].add(real, value, classes=classes)

@@ -90,7 +90,7 @@ def fold_factors(model: onnx.ModelProto) -> None:
                 continue
             for place in found:
                 _scale(model.graph, place, value, links)
-            _remove(model.graph, node, x)
+            _remove(model.graph, node, x, {id(place.node) for place in found}, links)
             changed = True
             break
 
@@ -172,10 +172,20 @@ def _scale(graph: onnx.GraphProto, place: _Place, factor: float, links: Links) -
     tensor.CopyFrom(numpy_helper.from_array(value, name))
 
 
-def _remove(graph: onnx.GraphProto, node: onnx.NodeProto, x: str) -> None:
-    """Take out an operator; its readers read what it read."""
-    for other in graph.node:
-        for index, name in enumerate(other.input):
-            if name == node.output[0]:
-                other.input[index] = x
+def _remove(
+    graph: onnx.GraphProto, node: onnx.NodeProto, x: str, scaled: set[int], links: Links
+) -> None:
+    """Take out a factor, which is in the constants of some operators already.
+
+    What it read is named after its result, for that it is now.
+    """
+    before, names = {id(each) for each in links.before(x)}, {}
+    for each in graph.node:
+        if id(each) in before and (id(each) in scaled or not names.keys().isdisjoint(each.input)):
+            (y,) = each.output
+            names[y] = node.output[0] if y == x else f"{y}/scaled"
     graph.node.remove(node)
+    for each in graph.node:
+        for ends in (each.input, each.output):
+            for index, name in enumerate(ends):
+                ends[index] = names.get(name, name)

@@ -7,13 +7,13 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.quant.floats.constants import add_constant
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.observe import Observed
 from tpulite.quant.floats.ranges import Range, attention_range
 
-__all__ = ["Masks", "clamp_masks", "narrow_masks"]
+__all__ = ["FAR", "Masks", "clamp_masks", "narrow_masks", "scores_of"]
 
-_FAR = -500.0
+FAR = -500.0
 """No score is as low as that, and any mask is lower: -1e4, -1e9, -3.4e38, -inf."""
 
 _PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
@@ -87,6 +87,17 @@ def narrow_masks(model: onnx.ModelProto) -> None:
         del graph.value_info[:]
 
 
+def scores_of(graph: onnx.GraphProto) -> set[str]:
+    """Return the tensors that softmax reads, moved or not."""
+    links = Links(graph)
+    found = {node.input[0] for node in graph.node if node.op_type == "Softmax"}
+    for name in [*found]:
+        while (node := links.writer.get(name)) is not None and node.op_type in MOVING:
+            name = node.input[0]
+            found.add(name)
+    return found
+
+
 class _Search:
     """Masks of one graph."""
 
@@ -111,9 +122,9 @@ class _Search:
         if len(scores) != 1:
             return
         (other,) = (x for x in operands if x != scores[0])
-        if self._ends(other)[0] < _FAR:
+        if self._ends(other)[0] < FAR:
             self._clamp(node, other, scores[0], limits)
-        elif node.op_type == "Add" and self._ends(scores[0])[0] >= _FAR:
+        elif node.op_type == "Add" and self._ends(scores[0])[0] >= FAR:
             return  # a bias of positions, whose scores have a range of their own
         self.visit(scores[0], limits)
 

@@ -153,7 +153,9 @@ def quantize_prepared(
     least = 1 - (1 - settings.min_cosine) / reserve
     if settings.min_cosine and cosine < least:
         mixed = leave_floats(written(method, keep=True), judge, least)
-        found = mixed if judge.of_file(mixed)[0] > cosine else found
+        # A little less loss is no reason to leave integers.
+        worth = max(cosine, min(settings.min_cosine, (1 + cosine) / 2))
+        found = mixed if judge.of_file(mixed)[0] > worth else found
     return int4_onnx(found, judge, settings.min_cosine) if settings.int4 else found
 
 
