@@ -12,6 +12,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.frontend.files import load_graph
 from tpulite.frontend.onnx.file import load_onnx
+from tpulite.frontend.states import with_states
 from tpulite.quant.calibrate import default_numerics, quantize_onnx
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.library import as_library
@@ -90,6 +91,44 @@ def test_every_tensor_is_litert_s(forms, tmp_path):
     compared = compare_model(model, oracle, made.samples(1))
     assert compared.same
     assert len(compared.layers) > 60
+
+
+@pytest.mark.parametrize("angles", ["table", *breadth("floats before the machine", "product")])
+def test_tokens_follow_each_other_with_keys_and_values_as_states(angles, tmp_path):
+    made = replace(SMALL, tokens=1, window=8, angles=angles)
+    float_file = made.build()
+    feeds = made.sequence(float_file, 14)
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    outputs = measure_quality(float_file, data, feeds).outputs
+    assert min(output.cosine for output in outputs) > 0.98
+    path = tmp_path / "net.onnx"
+    path.write_bytes(data)
+    graph = with_states(load_graph(path), [*made.states.items()])
+    model = Model.load(graph, options=quick_options())
+    assert len(model.programs) == 1
+    assert model.crossings == 4 + 1 + 2 * len(made.states)  # x, mask, cosines, sines; the result
+    frames = [{name: feed[name] for name in model.graph.inputs} for feed in feeds]
+    compared = compare_model(model, open_oracle("litert-ref", path, graph), frames)
+    assert compared.same
+    assert compared.inputs > made.window
+
+
+def test_what_a_concatenation_joins_has_its_scale_and_is_rounded_once():
+    made = replace(SMALL, tokens=1, window=8)
+    float_file = made.build()
+    data = quantize_onnx(float_file, made.sequence(float_file, 10), numerics="litert-ref")
+    graph = load_onnx(data, "net")
+    assert sum(node.op == "concat" for node in graph.nodes) == 2
+    assert not any(node.op == "requantize" for node in graph.nodes)
+
+
+def test_no_tensor_is_blamed_for_another_meaning():
+    made = replace(SMALL)
+    float_file, feeds = made.build(), made.samples(4)
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    tensors = measure_quality(float_file, data, feeds).tensors
+    assert {"MatMul", "Softmax", "Sigmoid"} <= {each.operator for each in tensors}
+    assert min(each.decibels for each in tensors) > 15
 
 
 @pytest.mark.parametrize("straight", [False, True])

@@ -9,13 +9,13 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
 
-from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.floats.biases import fold_factors
 from tpulite.quant.floats.dead import drop_unread
 from tpulite.quant.floats.expand import expand_decoders
 from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.norm_forms import find_norms
-from tpulite.quant.floats.rotations import turn_by_products
+from tpulite.quant.floats.observe import run_for
+from tpulite.quant.floats.rotations import angles_of, multiply_positions, turn_by_products
 from tpulite.quant.floats.sigmoids import join_sigmoids
 from tpulite.quant.one_scale import share_scales
 from tpulite_testing.files.onnx_builder import OnnxBuilder
@@ -34,7 +34,7 @@ def angles() -> np.ndarray:
 
 
 def rewritten(data: bytes, *passes: Callable[[onnx.ModelProto], None]) -> list[str]:
-    """Rewrite a file, compare its outputs with those before, and return its operators."""
+    """Rewrite a file, compare tensors of the same names, and return its operators."""
     model = onnx.load_model_from_string(data)
     for each in passes:
         each(model)
@@ -44,11 +44,16 @@ def rewritten(data: bytes, *passes: Callable[[onnx.ModelProto], None]) -> list[s
         shape = [extent.dim_value for extent in value.type.tensor_type.shape.dim]
         whole = value.type.tensor_type.elem_type == onnx.TensorProto.INT64
         feed[value.name] = RNG.integers(0, TOKENS, shape) if whole else draw(*shape)
-    found, wanted = (
-        open_session(x, "DISABLE_ALL").run(None, feed) for x in (model.SerializeToString(), data)
-    )
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    before = onnx.load_model_from_string(data)
+    names = [
+        {name for node in each.graph.node for name in node.output if name}
+        for each in (model, before)
+    ]
+    both = sorted(names[0] & names[1])
+    assert {value.name for value in before.graph.output} <= {*both}
+    (found,), (wanted,) = (run_for(both, each, [feed], "DISABLE_ALL") for each in (model, before))
+    for name in both:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-5, err_msg=name)
     return [node.op_type for node in model.graph.node]
 
 
@@ -220,6 +225,29 @@ def test_copies_that_others_read_are_tiles():
     assert ("Expand" in kinds, kinds.count("Tile")) == (False, 1)
 
 
+def test_angles_of_positions_stay_in_floats():
+    b = OnnxBuilder()
+    places = b.node("Cast", b.input("places", (1, TOKENS, 1), "int64"), to=1)
+    angle = b.node("MatMul", places, draw(1, 1, DEPTH))
+    data = b.build(b.node("Mul", b.node("Cos", angle), draw(DEPTH)), dtype="float32")
+    assert rewritten(data, multiply_positions) == ["Cast", "Mul", "Cos", "Mul"]
+    model = onnx.load_model_from_string(data)
+    for index, node in enumerate(model.graph.node):
+        node.name = f"{node.op_type}{index}"
+    assert not angles_of(model.graph)
+    multiply_positions(model)
+    assert angles_of(model.graph) == {"Cast0", "MatMul1", "Cos2"}
+
+
+def test_sines_of_activations_are_no_angles():
+    b = OnnxBuilder()
+    y = b.node("Sin", b.node("MatMul", b.input("x", (TOKENS, 16)), draw(16, 16)))
+    model = onnx.load_model_from_string(b.build(y, dtype="float32"))
+    multiply_positions(model)
+    assert [node.op_type for node in model.graph.node] == ["MatMul", "Sin"]
+    assert not angles_of(model.graph)
+
+
 @pytest.mark.parametrize("form", ["slices", "pairs", "RotaryEmbedding"])
 def test_factors_of_scores_are_in_the_rotation_and_other_readers_keep_theirs(form):
     b = OnnxBuilder(opset=opset(form))
@@ -238,23 +266,40 @@ def test_factors_of_scores_are_in_the_rotation_and_other_readers_keep_theirs(for
     assert kinds.count("Mul") == 4
 
 
-def test_a_part_of_a_tensor_gets_the_scale_of_a_concatenation():
+def joined(b: OnnxBuilder, *tensors: str) -> tuple[list[float], int]:
+    """Return the scales of what a Concat of scale 0.04 joins, and how many operators are new."""
+    y = b.quantize(b.node("Concat", *tensors, axis=2), 0.04, 1)
+    data = b.build(y, dtype="float32")
+    model = onnx.load_model_from_string(share_scales(data, requantize=True))
+    known = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    (concat,) = (node for node in model.graph.node if node.op_type == "Concat")
+    writer = {name: node for node in model.graph.node for name in node.output}
+    scales = [float(known[writer[name].input[1]]) for name in concat.input]
+    return scales, len(model.graph.node) - len(b.nodes)
+
+
+def half(b: OnnxBuilder, x: str) -> str:
+    return b.node("Slice", x, *(np.array([n]) for n in (0, 8, 2)))
+
+
+def test_a_part_of_an_input_gets_the_scale_of_a_concatenation():
     b = OnnxBuilder()
     x = b.quantize(b.input("x", (1, 4, 16)), 0.05, 3)
-    half = [np.array([n]) for n in (0, 8, 2)]
-    part = b.quantize(b.node("Slice", x, *half), 0.05, 3)
-    y = b.node("Concat", part, b.quantize(b.node("Relu", part), 0.02, -128), axis=2)
-    data = b.build(b.quantize(y, 0.04, 1), dtype="float32")
-    (concat,) = (
-        node
-        for node in onnx.load_model_from_string(share_scales(data, requantize=True)).graph.node
-        if node.op_type == "Concat"
-    )
-    model = onnx.load_model_from_string(share_scales(data, requantize=True))
-    writer = {name: node for node in model.graph.node for name in node.output}
-    (out,) = (node for node in model.graph.node if concat.output[0] in node.input)
-    meanings = [list(writer[name].input[1:]) for name in concat.input]
-    assert meanings == [list(out.input[1:])] * 2
-    assert (
-        len(onnx.load_model_from_string(share_scales(data)).graph.node) == len(model.graph.node) - 2
-    )
+    y = b.quantize(b.node("Relu", b.quantize(b.input("z", (1, 4, 16)), 0.05, 3)), 0.02, -128)
+    scales, new = joined(b, b.quantize(half(b, x), 0.05, 3), y)
+    assert (scales, new) == (pytest.approx([0.04, 0.04]), 0)
+
+
+def test_a_part_of_a_tensor_that_others_read_is_rounded_once_more():
+    b = OnnxBuilder()
+    part = b.quantize(half(b, b.quantize(b.input("x", (1, 4, 16)), 0.05, 3)), 0.05, 3)
+    scales, new = joined(b, part, b.quantize(b.node("Relu", part), 0.02, -128))
+    assert (scales, new) == (pytest.approx([0.04, 0.04]), 2)
+
+
+def test_a_sigmoid_keeps_its_scale_before_a_concatenation():
+    b = OnnxBuilder()
+    x = b.quantize(b.input("x", (1, 4, 16)), 0.05, 3)
+    y = b.quantize(b.node("Sigmoid", x), 1 / 256, -128)
+    scales, new = joined(b, y, b.quantize(b.node("Relu", x), 0.02, -128))
+    assert (scales, new) == (pytest.approx([0.04, 0.04]), 2)

@@ -1,6 +1,7 @@
 """One scale for all sides of a concatenation, so that it only moves numbers."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 import onnx
 from onnx import helper
@@ -15,6 +16,12 @@ _PASSING = frozenset(
 )
 """Operators whose results have the scale of what they read: they would have to compute."""
 
+_MEANS = frozenset({"Resize", "AveragePool", "Pad"})
+"""Those that compute something, though of the same scale."""
+
+_OWN = frozenset({"Sigmoid", "Softmax", "Tanh"})
+"""Operators whose results have a scale of their own in LiteRT."""
+
 
 def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
     """Give the inputs of each Concat the scale of its result, whose range holds theirs.
@@ -24,8 +31,9 @@ def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
     data : bytes
         An ONNX file in which operators stand between DequantizeLinear and QuantizeLinear.
     requantize : bool
-        Whether results of operators that only pass numbers on are quantized once more, to the scale
-        of the concatenation, as LiteRT's has no other.
+        Whether operators between an input and the concatenation that only pass numbers on get its
+        scale, too, and what cannot have it is quantized once more: LiteRT's concatenation has no
+        other.
 
     Returns
     -------
@@ -41,14 +49,31 @@ def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
         if concat.op_type != "Concat" or concat.output[0] not in quantized:
             continue
         meaning = list(quantized[concat.output[0]].input[1:])
+        kept = _PASSING | _OWN if requantize else _PASSING
         for index, name in enumerate(concat.input):
-            pair = _pair(name, producer)
-            if pair is not None:
-                for node in pair:
-                    node.input[1:] = meaning
-            elif requantize and _is_other(name, meaning, producer):
+            shared = _passed(name, model.graph, producer) if requantize else []
+            for node in shared or _pair(name, producer, kept):
+                node.input[1:] = meaning
+            if requantize and _is_other(name, meaning, producer):
                 concat.input[index] = _requantized(model.graph, concat, name, meaning)
     return model.SerializeToString()
+
+
+def _passed(
+    name: str, graph: onnx.GraphProto, producer: dict[str, onnx.NodeProto]
+) -> list[onnx.NodeProto]:
+    """Return what quantizes and dequantizes on the only way to a tensor from what computes it."""
+    readers = Counter(name for node in graph.node for name in node.input)
+    found: list[onnx.NodeProto] = []
+    while (node := producer.get(name)) is not None and readers[name] == 1:
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            found.append(node)
+        elif node.op_type not in _PASSING - _MEANS:
+            break
+        name = node.input[0]
+    given = {value.name for value in graph.input}
+    computed = node is not None and node.op_type not in (_PASSING | _OWN)
+    return found if readers[name] == 1 and (computed or name in given) else []
 
 
 def _is_other(name: str, meaning: Sequence[str], producer: dict[str, onnx.NodeProto]) -> bool:
@@ -74,16 +99,14 @@ def _requantized(
 
 
 def _pair(
-    name: str, producer: dict[str, onnx.NodeProto]
-) -> tuple[onnx.NodeProto, onnx.NodeProto] | None:
-    """Return what quantizes and dequantizes a result of an operator that computes."""
+    name: str, producer: dict[str, onnx.NodeProto], kept: Collection[str]
+) -> list[onnx.NodeProto]:
+    """Return what quantizes and dequantizes a result of an operator whose scale is not kept."""
     dequantize = producer.get(name)
     if dequantize is None or dequantize.op_type != "DequantizeLinear":
-        return None
+        return []
     quantize = producer.get(dequantize.input[0])
     if quantize is None or quantize.op_type != "QuantizeLinear":
-        return None
+        return []
     source = producer.get(quantize.input[0])
-    if source is None or source.op_type in _PASSING:
-        return None
-    return quantize, dequantize
+    return [] if source is None or source.op_type in kept else [quantize, dequantize]

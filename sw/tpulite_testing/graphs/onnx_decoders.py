@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tpulite_testing.files.onnx_builder import OnnxBuilder
+from tpulite_testing.oracles.onnx_session import open_onnx
 
 __all__ = ["CURVES", "NORMS", "ROTATIONS", "OnnxDecoder"]
 
 _OUTLIERS = (3, 17)
 """Channels of the residual connection that are larger than the others."""
+
+_POSITIONS = 256
+"""Rows of tables of cosines and sines."""
 
 _EPSILON = 1e-6
 _BASE = 10_000.0
@@ -39,6 +43,10 @@ class OnnxDecoder:
     rotation: str = "slices"
     curve: str = "x * sigmoid"
     opset: int = 18  #: Of the file; some forms need a newer one.
+    #: Tokens whose keys and values are inputs and outputs, those of this run last; 0: none are.
+    window: int = 0
+    #: How angles of positions that are an input become cosines: "table", or "product".
+    angles: str = "table"
     #: How much larger two channels of the residual connection are than the others.
     outlier: float = 1.0
     #: Whether residual sums and normalizations are one operator, as ONNX Runtime fuses them.
@@ -47,6 +55,8 @@ class OnnxDecoder:
     head_norms: bool = False
     #: How a head of keys or values is repeated: Expand or Tile.
     repeat: str = "Expand"
+    _turns: list[str] = field(init=False, default_factory=list)
+    _present: tuple[str, ...] = field(init=False, default=())
     _rng: np.random.Generator = field(init=False, default_factory=lambda: np.random.default_rng(67))
 
     @property
@@ -57,11 +67,32 @@ class OnnxDecoder:
     def build(self) -> bytes:
         """Return the file; its input is ``x``."""
         b = OnnxBuilder(opset=self.opset)
+        self._turns, self._present = [], ()
         x = b.input("x", (1, self.tokens, self.width))
         x = x if self.straight else self._dense(b, x, self.width, self.outlier)
         x, y = self._summed(b, x, self._attention(b, self._normalized(b, x)))
         x, y = self._summed(b, x, self._gated(b, y))
-        return b.build(self._dense(b, y, 10), dtype="float32")
+        return b.build(self._dense(b, y, 10), *self._present, dtype="float32")
+
+    @property
+    def states(self) -> dict[str, str]:
+        """Inputs that outputs become, by the outputs; known once the file is built."""
+        return dict(zip(self._present, ("past_key", "past_value"), strict=False))
+
+    def sequence(self, data: bytes, count: int) -> list[dict[str, np.ndarray]]:
+        """Return inputs of so many runs in order: states are those that ONNX Runtime computes."""
+        session = open_onnx(data)
+        shape = (1, self.shared, self.window, self.depth)
+        held = {name: np.zeros(shape, np.float32) for name in self.states.values()}
+        feeds = []
+        for index in range(count):
+            seen = np.arange(self.window) >= self.window - (index + 1) * self.tokens
+            positions = np.arange(index * self.tokens, (index + 1) * self.tokens)
+            feed = {"x": self._draw(1, self.tokens, self.width), "positions": positions[None]}
+            feeds.append(feed | {"mask": seen[None].astype(np.int64)} | held)
+            made = session.run([*self.states], feeds[-1])
+            held = dict(zip(self.states.values(), made, strict=True))
+        return feeds
 
     def samples(self, count: int) -> list[dict[str, np.ndarray]]:
         """Return inputs."""
@@ -108,27 +139,63 @@ class OnnxDecoder:
             self._rotated(b, self._heads(b, x, n, normalized=self.head_norms), n)
             for n in (self.heads, self.shared)
         )
-        k, v = (self._repeated(b, y) for y in (k, self._heads(b, x, self.shared)))
+        k, v = k, self._heads(b, x, self.shared)
+        if self.window:
+            k, v = (self._kept(b, *each) for each in (("past_key", k), ("past_value", v)))
+            self._present = (k, v)
+        k, v = self._repeated(b, k), self._repeated(b, v)
         scores = b.node("MatMul", q, b.node("Transpose", k, perm=[0, 1, 3, 2]))
         scores = b.node("Mul", scores, np.float32(1 / math.sqrt(self.depth)))
-        mask = np.triu(np.full((self.tokens, self.tokens), _FAR, np.float32), 1)[None, None]
-        y = b.node("MatMul", b.node("Softmax", b.node("Add", scores, mask), axis=-1), v)
+        y = b.node("MatMul", b.node("Softmax", b.node("Add", scores, self._mask(b)), axis=-1), v)
         y = b.node("Transpose", y, perm=[0, 2, 1, 3])
         return self._dense(
             b, b.node("Reshape", y, np.array([1, self.tokens, self.width])), self.width
         )
 
+    def _mask(self, b: OnnxBuilder) -> str | np.ndarray:
+        """Return what is added to scores: a constant, or made of an input."""
+        if not self.window:
+            return np.triu(np.full((self.tokens, self.tokens), _FAR, np.float32), 1)[None, None]
+        mask = b.node("Cast", b.input("mask", (1, self.window), "int64"), to=1)
+        mask = b.node("Sub", np.float32(1), b.node("Unsqueeze", mask, np.array([1, 2])))
+        return b.node("Mul", mask, np.float32(_FAR))
+
+    def _kept(self, b: OnnxBuilder, name: str, new: str) -> str:
+        """Return a window of tokens: without its oldest, and with those of this run."""
+        past = b.input(name, (1, self.shared, self.window, self.depth))
+        ends = (np.array([n]) for n in (self.tokens, self.window, 2))
+        return b.node("Concat", b.node("Slice", past, *ends), new, axis=2)
+
     def _rotated(self, b: OnnxBuilder, x: str, heads: int) -> str:
         rates = _BASE ** (-np.arange(0, self.depth, 2) / self.depth)
-        angles = np.arange(self.tokens)[:, None] * rates
-        return ROTATIONS[self.rotation](b, x, angles, heads)
+        if not self.window:
+            return ROTATIONS[self.rotation](b, x, np.arange(self.tokens)[:, None] * rates, heads)
+        return _swapped_halves(b, x, self.depth // 2, *self._tables(b, rates))
+
+    def _tables(self, b: OnnxBuilder, rates: np.ndarray) -> list[str]:
+        """Return cosines and sines of positions that are an input, once for queries and keys."""
+        if self._turns:
+            return self._turns
+        positions = b.input("positions", (1, self.tokens), "int64")
+        wide = np.concatenate([rates, rates]).astype(np.float32)
+        axis = np.array([1])
+        if self.angles == "table":
+            tables = (f(np.arange(_POSITIONS)[:, None] * wide) for f in (np.cos, np.sin))
+            made = [b.node("Gather", x.astype(np.float32), positions) for x in tables]
+        else:
+            places = b.node("Cast", b.node("Unsqueeze", positions, np.array([2])), to=1)
+            angles = b.node("MatMul", places, wide[None, None])
+            made = [b.node(kind, angles) for kind in ("Cos", "Sin")]
+        self._turns = [b.node("Unsqueeze", x, axis) for x in made]
+        return self._turns
 
     def _repeated(self, b: OnnxBuilder, x: str) -> str:
         """Return keys or values with a copy for each head of a group, as transformers has it."""
-        shape = [1, self.shared, self.heads // self.shared, self.tokens, self.depth]
+        tokens = self.window or self.tokens
+        shape = [1, self.shared, self.heads // self.shared, tokens, self.depth]
         times = shape if self.repeat == "Expand" else [1, 1, shape[2], 1, 1]
         y = b.node(self.repeat, b.node("Unsqueeze", x, np.array([2])), np.array(times))
-        return b.node("Reshape", y, np.array([1, self.heads, self.tokens, self.depth]))
+        return b.node("Reshape", y, np.array([1, self.heads, tokens, self.depth]))
 
 
 # Normalizations by the root mean square: float32 [1, T, C], factors [C].
@@ -233,8 +300,13 @@ def _tables(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _slices(b: OnnxBuilder, x: str, angles: np.ndarray, heads: int) -> str:
     """Change the places of both halves, and the sign of one, as transformers does."""
-    cos, sin = _tables(angles)
-    half, end, axis = (np.array([n]) for n in (angles.shape[1], 2**63 - 1, 3))
+    return _swapped_halves(b, x, angles.shape[1], *_tables(angles))
+
+
+def _swapped_halves(
+    b: OnnxBuilder, x: str, middle: int, cos: str | np.ndarray, sin: str | np.ndarray
+) -> str:
+    half, end, axis = (np.array([n]) for n in (middle, 2**63 - 1, 3))
     low = b.node("Slice", x, np.array([0]), half, axis)
     high = b.node("Neg", b.node("Slice", x, half, end, axis))
     turned = b.node("Concat", high, low, axis=-1)

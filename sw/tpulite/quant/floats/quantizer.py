@@ -29,7 +29,7 @@ from tpulite.quant.floats.observe import Feed, observe
 from tpulite.quant.floats.ranges import Method, Range, choose_range
 from tpulite.quant.floats.recurrent.split import Rounding, split_recurrent
 from tpulite.quant.floats.recurrent.states import state_moves
-from tpulite.quant.floats.rotations import turn_by_products
+from tpulite.quant.floats.rotations import angles_of, multiply_positions, turn_by_products
 from tpulite.quant.floats.sigmoids import join_sigmoids
 from tpulite.quant.floats.streams import Streams, scale_streams
 from tpulite.quant.int4_onnx import int4_onnx
@@ -108,6 +108,7 @@ def quantize_prepared(
     narrow_masks(model)
     flush_constants(model.graph)
     join_sigmoids(model.graph)
+    multiply_positions(model)
     turn_by_products(model)
     share_heads(model)
     repeat_by_tiles(model)
@@ -124,7 +125,7 @@ def quantize_prepared(
         streams = scale_streams(model, feeds)
         join_biases(model)
         _name_all(model.graph)
-    blocks = inside_blocks(model.graph)
+    blocks = inside_blocks(model.graph) | angles_of(model.graph)
     scaled = Scaled({}, frozenset()) if settings.integers else scale_channels(model, feeds, blocks)
     seen = observe(model, feeds, progress, live=settings.integers)
     masks = clamp_masks(model, seen)

@@ -12,12 +12,45 @@ from tpulite.frontend.onnx.cut import cut_onnx
 from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.graph import PRODUCTS, Links
 
-__all__ = ["turn_by_products"]
+__all__ = ["angles_of", "multiply_positions", "turn_by_products"]
 
 _MOVES = frozenset({"Slice", "Split", "Concat", "Neg", "Unsqueeze", "Squeeze", "Reshape"})
 """Operators that only take numbers elsewhere, or change their sign."""
+
+
+_CURVES = ("Cos", "Sin")
+
+
+def multiply_positions(model: onnx.ModelProto) -> None:
+    """Write products of a column and a row, as of positions and rates before cosines, with Mul.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network; changed in place.
+    """
+    links = Links(model.graph)
+    axes = Axes(model, links)
+    for curve in [x for x in model.graph.node if x.op_type in _CURVES]:
+        for node in links.before(curve.input[0]):
+            if node.op_type == "MatMul" and axes.shape(node.input[0])[-1:] == [1]:
+                node.op_type = "Mul"
+
+
+def angles_of(graph: onnx.GraphProto) -> frozenset[str]:
+    """Return the names of the operators that make cosines and sines of inputs: they stay in floats.
+
+    8 bits of an angle of many turns hold nothing.
+    """
+    links = Links(graph)
+    found: set[str] = set()
+    for curve in [x for x in graph.node if x.op_type in _CURVES]:
+        before = links.before(curve.output[0])
+        if all(node.op_type not in PRODUCTS for node in before):
+            found |= {node.name for node in before}
+    return frozenset(found)
 
 
 def turn_by_products(model: onnx.ModelProto) -> None:
@@ -35,7 +68,7 @@ def turn_by_products(model: onnx.ModelProto) -> None:
     axes = Axes(model, links)
     for node in [x for x in model.graph.node if x.op_type == "Mul"]:
         for index, name in enumerate(node.input):
-            if node.input[1 - index] not in links.constants:
+            if any(each.op_type in PRODUCTS for each in links.before(node.input[1 - index])):
                 continue
             found = _turned(name, links, axes, model)
             if found is None:

@@ -17,6 +17,7 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.library import as_library
 from tpulite.runtime.host.libraries import DECIDED, open_library
 from tpulite.runtime.oracles.oracle import Oracle, Run, Values
+from tpulite.runtime.states import States
 
 __all__ = ["open_litert_of_onnx"]
 
@@ -52,13 +53,16 @@ def open_litert_of_onnx(graph: Graph, name: str) -> Oracle:
         (_by_litert if part.litert else _by_file)(graph, part, exactness) for part in _parts(graph)
     ]
 
+    states = States(graph)
+
     def run(values: Values) -> dict[str, np.ndarray]:
-        found = dict(values)
+        found = {**values, **states.given()}
         for each in runs:
             found |= each(found)
+        states.keep(lambda name: found[name])
         return {x: found[x] for node in graph.nodes for x in node.outputs if x in found}
 
-    return Oracle(run)
+    return Oracle(run, resets=(states.reset,))
 
 
 def _parts(graph: Graph) -> Iterator[_Part]:
@@ -101,7 +105,8 @@ def _by_litert(graph: Graph, part: _Part, exactness: Exactness) -> Run:
     from tpulite.frontend.tflite.writer import write_tflite
 
     inputs, outputs = _ends(graph, part)
-    file = write_tflite(replace(graph, nodes=part.nodes, inputs=inputs, outputs=outputs))
+    whole = replace(graph, nodes=part.nodes, inputs=inputs, outputs=outputs, states=())
+    file = write_tflite(whole)
     run = open_library(file, "tflite", exactness)
     return _named(run, inputs, outputs)
 
@@ -115,7 +120,7 @@ def _by_file(graph: Graph, part: _Part, exactness: Exactness) -> Run:
     origins = graph.source.origins
     read, made = _ends(graph, part)
     later = {x for node in graph.nodes if node not in part.nodes for x in node.inputs}
-    outputs = [x for x in made if x in later or x in graph.outputs]
+    outputs = [x for x in made if x in later or x in graph.wanted]
     missing = [x for x in (*read, *outputs) if x not in origins]
     if missing:
         raise ValueError(f"tensor {missing[0]!r} between both libraries is none of the file")
