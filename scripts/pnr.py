@@ -27,6 +27,10 @@ _DEFAULTS: dict[str, dict] = {
 }
 """What each configuration is routed with: the highest frequency that its first seeds could have."""
 
+_GW5A_DENSITY = 0.4
+"""With nextpnr's own density the placer does not finish its first iteration of a whole chip, where
+all cells lie on top of each other."""
+
 _ENDS = 20
 """Blocks that are printed; the file has all."""
 
@@ -114,6 +118,8 @@ def parsed() -> argparse.Namespace:
     if not options.block and (name := made_for_a_part(options.config)):
         parser.set_defaults(flat=True, **_DEFAULTS[name])
         options = parser.parse_args()
+    if options.part == gw5a.PART:
+        options.density = options.density or _GW5A_DENSITY
     if options.placer == "static" and options.weight != TIMING_WEIGHT:
         parser.error("--weight: the static placer has none")
     if options.blockages and options.part == gw5a.PART:
