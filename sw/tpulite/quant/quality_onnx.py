@@ -125,10 +125,13 @@ def _integers(model: onnx.ModelProto, floats: onnx.ModelProto) -> _Integers:
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     known = {name for node in floats.graph.node for name in node.output}
     known |= {value.name for value in floats.graph.input}
+    real = {node.input[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
     integers = _Integers()
     for node in model.graph.node:
-        name = node.input[0].removesuffix(_INPUT) if node.input else ""
-        if node.op_type == "QuantizeLinear" and name in known and node.input[1] in constants:
+        if node.op_type != "QuantizeLinear" or node.output[0] not in real:
+            continue  # what integer products read, of which this may be a byte
+        name = node.input[0].removesuffix(_INPUT)
+        if name in known and node.input[1] in constants:
             zero = constants[node.input[2]] if len(node.input) > 2 else np.zeros(())
             integers.names[name] = node.output[0]
             integers.meanings[name] = constants[node.input[1]], zero.astype(np.float64)

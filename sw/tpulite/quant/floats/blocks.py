@@ -11,7 +11,7 @@ import onnx
 
 from tpulite.quant.floats.graph import MOVING, Links, is_square
 
-__all__ = ["inside_blocks"]
+__all__ = ["inside_blocks", "magnitudes"]
 
 _ROOTS = ("Sqrt", "Reciprocal", "Pow")
 _POWERS = (-0.5, 0.5)
@@ -47,6 +47,14 @@ def inside_blocks(graph: onnx.GraphProto) -> frozenset[str]:
         elif node.op_type in _CURVES:
             found |= _curve(node, links)
     return frozenset(_with_sums(found, links))
+
+
+def magnitudes(links: Links) -> Iterator[list[onnx.NodeProto]]:
+    """Yield the operators of each root of a sum of squares, as of real and imaginary parts."""
+    for node in links.graph.node:
+        names = _magnitude(node, links) if node.op_type == "Sqrt" else set()
+        if names:
+            yield [each for each in links.graph.node if each.name in names]
 
 
 def _with_sums(inside: set[str], links: Links) -> set[str]:

@@ -31,6 +31,7 @@ from tpulite.quant.floats.recurrent.split import Rounding, split_recurrent
 from tpulite.quant.floats.recurrent.states import state_moves
 from tpulite.quant.floats.rotations import angles_of, multiply_positions, turn_by_products
 from tpulite.quant.floats.sigmoids import join_sigmoids
+from tpulite.quant.floats.spectra import Spectra, find_spectra, split_spectra
 from tpulite.quant.floats.streams import Streams, scale_streams
 from tpulite.quant.int4_onnx import int4_onnx
 from tpulite.quant.one_scale import share_scales
@@ -125,12 +126,14 @@ def quantize_prepared(
         streams = scale_streams(model, feeds)
         join_biases(model)
         _name_all(model.graph)
-    blocks = inside_blocks(model.graph) | angles_of(model.graph)
+    spectra = Spectra() if settings.integers else find_spectra(model.graph)
+    blocks = inside_blocks(model.graph) | angles_of(model.graph) | spectra.inside
     scaled = Scaled({}, frozenset()) if settings.integers else scale_channels(model, feeds, blocks)
     seen = observe(model, feeds, progress, live=settings.integers)
     masks = clamp_masks(model, seen)
     inside = blocks | scaled.inside | masks.inside | streams.inside | state_moves(model.graph)
     fixed = scaled.ranges | masks.ranges | streams.ranges
+    largest = {name: max(-each.low, each.high) for name, each in seen.tensors.items()}
 
     def written(method: Method, *, keep: bool = False) -> bytes:
         ranges = {
@@ -140,6 +143,7 @@ def quantize_prepared(
         ranges |= fixed
         data = _write(model, ranges, inside, settings, streams.weights, keep=keep)
         data = share_scales(data, requantize=settings.integers)
+        data = split_spectra(data, spectra, largest, per_channel=settings.per_channel)
         return split_recurrent(data, Rounding(ranges, settings.per_channel, settings.integers))
 
     method = settings.ranges if settings.percentile == 100 else "percentile"
