@@ -101,8 +101,18 @@ def _needed(graph: Graph) -> Mapping[str, float]:
                     min(1.0, k / s)
                     for k, s in zip(_kernel(node, graph), node["stride"], strict=True)
                 )
+                if _kernel(node, graph) == (1, 1):
+                    share *= _pixels(node.outputs[0], graph, needed)
             needed[name] = max(needed.get(name, 0.0), share)
     return needed
+
+
+def _pixels(name: str, graph: Graph, needed: Mapping[str, float]) -> float:
+    """Return which part of the pixels of an activation results need, all of its channels each."""
+    readers = [node for node in graph.nodes if name in node.inputs]
+    channels = {graph.tensors[y].shape[-1] for node in readers for y in node.outputs}
+    dropped = all(node.op in _DROPPING for node in readers) and name not in graph.outputs
+    return needed[name] if dropped and channels == {graph.tensors[name].shape[-1]} else 1.0
 
 
 def _products(node: Node, graph: Graph, n: int) -> float:

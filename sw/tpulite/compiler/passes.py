@@ -28,6 +28,7 @@ from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.outputs import join_outputs
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.compiler.rewrite.picks import fill_blocks, mark_views, split_picks
+from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
 from tpulite.compiler.rewrite.results import leave_patches
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.stack import stack_images
@@ -128,6 +129,7 @@ _SPLITS = (
 REWRITES = (
     Pass("tabulate-chains", _layers(tabulate_chains), switches=("simplify",)),
     Pass("fold-channel-moves", _fold_moves, adds_zeros=True),
+    Pass("fold-pixel-moves", _for_machine(fold_pixel_moves), adds_zeros=True),
     *_SPLITS,
     Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
     Pass("compare-terms", _for_machine(compare_terms)),

@@ -3,6 +3,7 @@
 from tpulite.compiler.options import Options
 from tpulite.compiler.passes import split_layers
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
+from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
 from tpulite.compiler.rewrite.terms import compare_terms
@@ -11,6 +12,9 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
 __all__ = ["validate_translation"]
+
+_FOLDS = {"fold-channel-moves": fold_channel_moves, "fold-pixel-moves": fold_pixel_moves}
+"""Passes that make moves parts of convolutions."""
 
 
 def validate_translation(
@@ -36,8 +40,10 @@ def validate_translation(
         See :func:`tpulite.golden.validation.validate`, as for the list that is returned and errors.
     """
     short = tabulate_chains(layers) if options.simplify else layers
-    folds = "fold-channel-moves" not in options.without
-    moved = fold_channel_moves(short, program.config) if folds else short
+    moved = short
+    for name, fold in _FOLDS.items():
+        if name not in options.without:
+            moved = fold(moved, program.config)
     split = split_layers(moved, program.config)
     narrow = simplify_layers(split, program.config, options).layers
     if "compare-terms" not in options.without:

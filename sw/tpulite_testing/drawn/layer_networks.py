@@ -54,8 +54,8 @@ class LayerNetwork:
         """Return the channels of an activation."""
         return self.images[x].shape[2]
 
-    def products(self, x: str, outputs: int, kernel: int = 3) -> str:
-        """Add a convolution; a depthwise one if there are no outputs."""
+    def products(self, x: str, outputs: int, kernel: int = 3, **geometry: Any) -> str:
+        """Add a convolution, padded to keep sizes; a depthwise one if there are no outputs."""
         count, padding = self.count(x), (kernel // 2,) * 4
         shape = (kernel, kernel, count, outputs) if outputs else (kernel, kernel, count)
         fields = {
@@ -64,6 +64,7 @@ class LayerNetwork:
             "input_zero_point": int(self.rng.integers(-9, 9)),
             "weight_zero_point": int(self.rng.integers(-3, 3)),
             "padding": padding,
+            **geometry,
         }
         return self.add(Conv if outputs else Depthwise, x, **fields)
 
