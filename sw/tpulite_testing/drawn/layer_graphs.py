@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from tpulite.graph.layers import Activation, Concat, Layer, LayerGraph, Pool
+from tpulite.graph.layers import Activation, Concat, Layer, LayerGraph, Pick, Pool
 from tpulite_testing.drawn.builder import CHANNELS
 from tpulite_testing.drawn.choices import Choices
 from tpulite_testing.drawn.parametric_steps import ParametricSteps
 
-__all__ = ["EVERY", "MATRICES", "MOVING", "PARAMETRIC", "SCORES", "random_layer_graph"]
+__all__ = ["EVERY", "FOCUS", "MATRICES", "MOVING", "PARAMETRIC", "SCORES", "random_layer_graph"]
 
 _STEPS = (
     *("lut", "affine", "pad", "max", "average", "sum", "concat", "reshape", "dense", "scale"),
@@ -35,6 +35,9 @@ PARAMETRIC = ("parametric",) * 6
 
 SCORES = ("scores",) * 6
 """More steps, which multiply by transposed images."""
+
+FOCUS = ("focus",) * 6
+"""More steps, which convolve squares of pixels as channels."""
 
 EVERY = (*MOVING, "upwards", "upwards", *MATRICES)
 """All steps that came later."""
@@ -125,3 +128,25 @@ class _Graphs(ParametricSteps):
 
         y = self.pointwise_step(self.add(pool, x), channels)
         return self.combine("mul", x, y)
+
+    def focus_step(self, x: str) -> str:
+        """Convolve strided slices that are joined, as the focus layer of detectors."""
+        height, width, channels = self.values[x].shape
+        if min(height, width) < 2:
+            return self.lut_step(x)
+        last, every = (height // 2 * 2, width // 2 * 2), tuple(range(channels))
+
+        def slices(row: int, column: int) -> str:
+            rows, columns = (
+                tuple(range(start, stop, 2))
+                for start, stop in zip((row, column), last, strict=True)
+            )
+            axes = {"rows": rows, "columns": columns, "channels": every}
+            return self.add(lambda **names: Pick(**names, **axes), x)
+
+        names = [slices(row, column) for row in (0, 1) for column in (0, 1)]
+        joined = self.add(lambda **kw: Concat(**kw, axis=2), *names)
+        kernel = self.choices.pick((1, 1, 3))
+        window = {"kernel": (kernel, kernel), "stride": (1, 1), "dilation": (1, 1)}
+        padding = {"padding": (kernel // 2,) * 4}
+        return self.convolve(joined, window | padding, self.choices.pick(CHANNELS[:9]))
