@@ -24,7 +24,7 @@ from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.inputs import PIXELS, errors_named
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.samples import Samples, read_feeds, read_samples
-from tpulite.cli.shapes import dim_option, given_shapes, shape_option
+from tpulite.cli.shapes import dim_option, given_shapes, set_option, shape_option
 from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.parse import IDENTIFIER
@@ -43,6 +43,9 @@ Feeds = list[dict[str, np.ndarray]]
 
 _SHOWN = 10
 """Tensors in the table."""
+
+_BRANCH = b"then_branch"
+"""What an ONNX file with branches contains: they are decided when it is read."""
 
 _BLAMED = 3
 """Tensors that a message names."""
@@ -67,6 +70,7 @@ _BLAMED = 3
 )
 @shape_option
 @dim_option
+@set_option
 @option(
     "--pixels",
     group=Topic.INPUT,
@@ -135,6 +139,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     output: Path | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     dims: tuple[tuple[str, tuple[int, ...]], ...],
+    values: tuple[tuple[str, float], ...],
     pixels: tuple[float, float] | None,
     per_tensor: bool,
     weights: str,
@@ -171,11 +176,13 @@ def quantize(  # noqa: PLR0913 - options of the command
             "--symmetric, --percentile, --ranges and --exact are for ONNX files, --per-tensor is "
             "for these and for --weights int4."
         )
+    if tflite and values:
+        raise click.UsageError("--set is for ONNX files.")
     if ranges == "percentile" and percentile == 100:
         raise click.UsageError("--ranges percentile needs --percentile P with P below 100.")
     if percentile < 100 and ranges in ("minmax", "entropy"):
         raise click.UsageError(f"--percentile cannot be used with --ranges {ranges}.")
-    given = given_shapes(shapes, dims)
+    given = given_shapes(shapes, dims, values)
     settings = {
         "per_channel": not per_tensor,
         "symmetric": symmetric,
@@ -188,7 +195,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     _require(tflite, int4)
     with errors_named(network, calibration):
         graph = load_graph(network, given)
-        if given and graph.source is not None:
+        if graph.source is not None and (given or _BRANCH in data):
             data = graph.source.data
         if tflite:
             samples, remarks = read_samples(calibration, graph, pixels)

@@ -1,4 +1,4 @@
-"""Options for shapes that a file leaves open: ``--shape`` and ``--dim``."""
+"""Options for what a file leaves open: ``--shape``, ``--dim`` and ``--set``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ import click
 from tpulite.cli.help import Topic, option
 from tpulite.frontend.given_shapes import GivenShapes
 
-__all__ = ["dim_option", "given_shapes", "shape_option"]
+__all__ = ["dim_option", "given_shapes", "set_option", "shape_option"]
 
 
 class _Extents(click.ParamType):
@@ -40,6 +40,35 @@ shape_option = option(
     help="Shape of an input with open dimensions.",
 )
 
+
+class _Number(click.ParamType):
+    """``NAME=NUMBER``."""
+
+    name = "name=number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        name, _, text = str(value).rpartition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            name, number = "", 0.0
+        if not name:
+            self.fail(f"{value!r} must be like sr=16000", param, ctx)
+        return name, number
+
+
+set_option = option(
+    "--set",
+    "values",
+    group=Topic.NETWORK,
+    type=_Number(),
+    multiple=True,
+    metavar="INPUT=NUMBER",
+    help="Make an input of an ONNX file a constant; branches that it decides are left out.",
+)
+
 dim_option = option(
     "--dim",
     "dims",
@@ -52,9 +81,11 @@ dim_option = option(
 
 
 def given_shapes(
-    shapes: tuple[tuple[str, tuple[int, ...]], ...], dims: tuple[tuple[str, tuple[int, ...]], ...]
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    dims: tuple[tuple[str, tuple[int, ...]], ...],
+    values: tuple[tuple[str, float], ...] = (),
 ) -> GivenShapes:
-    """Return what was given by both options.
+    """Return what was given by the options.
 
     Raises
     ------
@@ -68,4 +99,9 @@ def given_shapes(
             if found.setdefault(name, extents) != extents:
                 raise click.UsageError(f"{flag} {name} is given twice, with different values.")
         by_name.append(found)
-    return GivenShapes(by_name[0], {name: extent for name, (extent,) in by_name[1].items()})
+    numbers: dict[str, float] = {}
+    for name, number in values:
+        if numbers.setdefault(name, number) != number:
+            raise click.UsageError(f"--set {name} is given twice, with different values.")
+    sizes = {name: extent for name, (extent,) in by_name[1].items()}
+    return GivenShapes(by_name[0], sizes, numbers)

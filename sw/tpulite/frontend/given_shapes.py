@@ -24,9 +24,11 @@ class GivenShapes:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     #: Extents, by the names that the file has for them (``--dim``).
     dims: Mapping[str, int] = field(default_factory=dict)
+    #: Numbers that inputs of ONNX files always have, by their names (``--set``).
+    values: Mapping[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.shapes or self.dims)
+        return bool(self.shapes or self.dims or self.values)
 
     def settle(
         self, inputs: Mapping[str, Open | None], *, fixed: bool = True

@@ -16,6 +16,7 @@ from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.bodies import body_attributes
+from tpulite.frontend.onnx.read.branches import fix_inputs, inline_branches
 from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.inputs import fix_shapes, image_inputs
@@ -90,7 +91,9 @@ def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
     model = _modernized(_parse(data))
     opset = _check_versions(model)
     _check_complete(model)
+    fix_inputs(model, given.values)
     shapeless = fix_shapes(model, given)
+    inline_branches(model, opset)
     if any(node.domain == CONTRIBUTED for node in model.graph.node):
         learn_shapes(model)
     file = model.SerializeToString()

@@ -1,0 +1,113 @@
+"""Inputs that become constants, and branches that are decided then."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tpulite.frontend.onnx.read.fold import infer_and_fold
+from tpulite.frontend.onnx.read.tensor import array
+from tpulite.near import no_such
+
+__all__ = ["fix_inputs", "inline_branches"]
+
+
+def fix_inputs(model: onnx.ModelProto, values: Mapping[str, float]) -> None:
+    """Make inputs constants, in place.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network.
+    values : mapping of str to float
+        A number for each input; an input with extents has it everywhere.
+
+    Raises
+    ------
+    ValueError
+        If there is no such input, an extent of it is open, or its type cannot have the number.
+    """
+    inputs = {value.name: value for value in model.graph.input}
+    for name, number in values.items():
+        if name not in inputs:
+            raise ValueError(f"--set {no_such('input', name, sorted(inputs))}")
+        kind = inputs[name].type.tensor_type
+        shape = [extent.dim_value for extent in kind.shape.dim]
+        if not all(shape):
+            raise ValueError(f"--set {name}={number:g}: an extent of the input is open")
+        value = np.full(shape, number).astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        if not (value == number).all():
+            raise ValueError(f"--set {name}={number:g}: the input is {value.dtype.name}")
+        model.graph.input.remove(inputs[name])
+        model.graph.initializer.append(numpy_helper.from_array(value, name))
+
+
+def inline_branches(model: onnx.ModelProto, opset: int) -> None:
+    """Put the branch that is taken in place of each If whose condition is known, in place.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The network; shapes of its inputs are fixed.
+    opset : int
+        Version of the standard operators.
+    """
+    while any(node.op_type == "If" for node in model.graph.node):
+        folded = onnx.ModelProto()
+        folded.CopyFrom(model)
+        # Both branches may contradict the shapes; what is known by then is folded already.
+        with suppress(onnx.shape_inference.InferenceError):
+            infer_and_fold(folded, opset)
+        known = {tensor.name: tensor for tensor in folded.graph.initializer}
+        nodes: list[onnx.NodeProto] = []
+        done = False
+        for node in model.graph.node:
+            if node.op_type == "If" and node.input[0] in known:
+                taken = "then_branch" if array(known[node.input[0]]).all() else "else_branch"
+                branch = next(each.g for each in node.attribute if each.name == taken)
+                nodes += _inlined(node, branch, model.graph)
+                done = True
+            else:
+                nodes.append(node)
+        if not done:
+            return
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+
+
+def _inlined(
+    node: onnx.NodeProto, branch: onnx.GraphProto, graph: onnx.GraphProto
+) -> Iterator[onnx.NodeProto]:
+    """Yield the operators of a branch; its constants are added to the graph.
+
+    Names of the branch get the name of the node before them, so that they differ from all others.
+    """
+    prefix = f"{node.name or node.output[0]}/"
+    own = {name for each in branch.node for name in each.output if name}
+    own |= {tensor.name for tensor in branch.initializer}
+    names = {name: prefix + name for name in own}
+    _rename(branch, names)
+    for tensor in branch.initializer:
+        graph.initializer.add().CopyFrom(tensor)
+        graph.initializer[-1].name = names[tensor.name]
+    for each in branch.node:
+        each.name = f"{prefix}{each.name or each.output[0]}"
+        yield each
+    for value, output in zip(branch.output, node.output, strict=True):
+        source = names.get(value.name, value.name)
+        yield helper.make_node("Identity", [source], [output], name=f"{prefix}{output}")
+
+
+def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename what operators read and write, those of bodies included."""
+    for node in graph.node:
+        for ends in (node.input, node.output):
+            for index, name in enumerate(ends):
+                ends[index] = names.get(name, name)
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _rename(body, names)
+                for value in body.output:
+                    value.name = names.get(value.name, value.name)
