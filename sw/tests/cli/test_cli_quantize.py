@@ -285,3 +285,18 @@ def test_exact_is_for_onnx_files(tpulite, tmp_path):
     code, _, err = tpulite("quantize", *words)
     assert code == 2
     assert "--ranges and --exact are for ONNX files" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--set", "sr"), "--set: 'sr' must be like sr=16000"),
+        (("--set", "sr=nan"), "--set: 'sr=nan' must be like sr=16000"),
+        (("--set", "sr=1", "--set", "sr=2"), "--set sr is given twice, with different values."),
+    ],
+)
+def test_a_constant_that_is_no_number_is_refused(tpulite, tmp_path, words, message):
+    (tmp_path / "net.onnx").write_bytes(b"")
+    np.save(tmp_path / "x.npy", draw(2, 1, 4))
+    code, _, err = tpulite("quantize", "net.onnx", "--calibrate", "x.npy", *words)
+    assert (code, err.strip()) == (2, f"tpulite: {message}")

@@ -1,5 +1,6 @@
 """Options for what a file leaves open: ``--shape``, ``--dim`` and ``--set``."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,7 +55,7 @@ class _Number(click.ParamType):
             number = float(text)
         except ValueError:
             name, number = "", 0.0
-        if not name:
+        if not name or math.isnan(number):
             self.fail(f"{value!r} must be like sr=16000", param, ctx)
         return name, number
 

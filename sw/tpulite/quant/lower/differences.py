@@ -127,7 +127,9 @@ def _lower_steps(
     for layer in layers:
         pairs[layer.output] = run_layer(layer, *(pairs[name] for name in layer.inputs))
     if not np.array_equal(pairs[layers[-1].output], results):
-        raise UnsupportedError("no steps along a coarse difference give LiteRT's results")
+        raise UnsupportedError(
+            "its difference needs 16 bits, and 8-bit steps do not give LiteRT's results"
+        )
     names = dict(zip("ab", images, strict=True))
     for layer in layers:
         inputs = tuple(names[name] for name in layer.inputs)

@@ -1,1 +1,1 @@
-"""LSTM and GRU of float ONNX files as integer products and what floats make of their sums."""
+"""LSTM, GRU and RNN of float ONNX files as integer products, and float operators on their sums."""
