@@ -24,7 +24,7 @@ def prelu_scales(x: Quantized, alpha: Quantized, y: Quantized) -> tuple[float, f
 def squared_difference(
     values: tuple[Integers, Integers], a: Quantized, b: Quantized, y: Quantized
 ) -> NDArray[np.int8]:
-    """Return the image of squared differences.
+    """Return the squares of differences, int8.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def scaled_operands(
 
 
 def squares(differences: Integers, a: Quantized, b: Quantized, y: Quantized) -> NDArray[np.int8]:
-    """Return the image of the squares of differences of scaled operands.
+    """Return the squares of differences of scaled operands, int8.
 
     Raises
     ------
