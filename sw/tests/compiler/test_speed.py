@@ -4,6 +4,8 @@ The limits are about three times what was measured. They are there for a loop ov
 slice was, or for a search through all commands in every one.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,7 +72,7 @@ def bare(program: Program, times: int) -> tuple[Command, ...]:
 
 def repeated(program: Program, times: int) -> Program:
     commands = insert_tokens(bare(program, times), CONFIG)
-    return Program(**vars(program) | {"commands": commands, "layers": ()})
+    return replace(program, commands=commands, layers=())
 
 
 STAGES = {

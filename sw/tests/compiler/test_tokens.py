@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -39,7 +40,7 @@ def drop_token(program: Program, index: int, giver: Engine) -> Program:
     signal = commands[givers[nth]]
     commands[index] = command.replace(wait=command["wait"] & ~(1 << giver))
     commands[givers[nth]] = signal.replace(signal=signal["signal"] & ~(1 << command.engine))
-    return Program(**(vars(program) | {"commands": tuple(commands)}))
+    return replace(program, commands=tuple(commands))
 
 
 @pytest.mark.parametrize("sizes", [[64, 64, 48], [40, 200]])
