@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto, helper
 from onnxruntime import quantization
 
+from tpulite.frontend.onnx import library
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.frontend.onnx.library import open_session
 from tpulite.runtime.inputs import random_inputs
@@ -251,6 +252,14 @@ def product_of_rows(b: OnnxBuilder, shape: tuple[int, ...]) -> str:
     return b.node("MatMulInteger", rows, weight, np.uint8(128))
 
 
+@pytest.fixture(params=[False, True], ids=["own", "saturates"])
+def _kernels(request, monkeypatch):
+    """Take the CPU as it is, or for one whose default kernels saturate."""
+    if request.param:
+        monkeypatch.setattr(library, "_saturates", lambda: True)
+
+
+@pytest.mark.usefixtures("_kernels")
 @pytest.mark.parametrize("shared", ["nothing", "zero point", "weight"])
 def test_large_products_of_uint8_and_int8_do_not_saturate(shared):
     """Where AVX2 is without VNNI an ordinary session adds their pairs in int16."""
@@ -271,6 +280,7 @@ def test_large_products_of_uint8_and_int8_do_not_saturate(shared):
             np.testing.assert_array_equal(found, x.astype(np.int64) @ weight)
 
 
+@pytest.mark.usefixtures("_kernels")
 def test_products_of_a_weight_that_two_branches_share_do_not_saturate():
     b, step = OnnxBuilder(), 1 << 13
     factors = RNG.integers(100, 128, (64, 8)).astype(np.int8)
@@ -285,6 +295,7 @@ def test_products_of_a_weight_that_two_branches_share_do_not_saturate():
             np.testing.assert_array_equal(found, np.rint(exact / step) * step)
 
 
+@pytest.mark.usefixtures("_kernels")
 def test_literal_products_of_opset_21_do_not_saturate():
     """ONNX Runtime's own change of int8 weights knows QLinearMatMul of version 10 alone."""
     b, step, zero = OnnxBuilder(opset=21), np.float32(1 << 13), np.uint8(0)
@@ -297,3 +308,22 @@ def test_literal_products_of_opset_21_do_not_saturate():
     for opened in (open_onnx(data), open_session(data, "ENABLE_ALL")):
         (found,) = opened.run(None, {"x": x})
         np.testing.assert_array_equal(found, np.rint(exact / step))
+
+
+@pytest.mark.skipif(library._saturates(), reason="an ordinary session saturates on this CPU")
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
+def test_ties_of_a_constant_by_channel_are_an_ordinary_sessions(tmp_path, op):
+    """With uint8 constants, as x64quantprecision makes them, QLinearMul rounds ties otherwise."""
+    b, step, channels = OnnxBuilder(), np.float32(0.03), np.arange(-95, 97, 8, dtype=np.int8)
+    x = b.quantize(b.input("x", (1, 256, len(channels))), 0.02, 121, "uint8")
+    y = b.quantize(b.node(op, x, b.weight(channels, 0.01)), float(step), 7, "uint8")
+    data = b.build(y, dtype="float32")
+    every = np.repeat((np.arange(256, dtype=np.float32) - 121)[:, None] * np.float32(0.02), 24, 1)
+    ordinary = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    (wanted,) = ordinary.run(None, {"x": every[None]})
+    path = tmp_path / "net.onnx"
+    path.write_bytes(data)
+    model = Model.load(path, options=quick_options())
+    assert np.array_equal(model.run({"x": every[None]}).output, wanted)
+    (found,) = open_session(data, "ENABLE_ALL").run(None, {"x": every[None]})
+    assert np.array_equal(found, wanted)

@@ -7,6 +7,7 @@ depend on the CPU; the layouts of later levels do.
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -118,11 +119,13 @@ def expose(model: "onnx.ModelProto", names: Iterable[str]) -> None:
 def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
     """Open a session with kernels that add products of uint8 and int8 exactly, if there are any.
 
-    On a CPU with AVX2 and without VNNI the default kernels add pairs of them in int16, which
-    saturates. The entry ``x64quantprecision`` makes int8 weights uint8, whose kernels are exact. It
-    throws if two operators share a weight or its zero point, so those are copied then. It also
-    throws for some files with int8 activations, whose default kernels are exact. At ``DISABLE_ALL``
-    it does nothing, nor for QLinearMatMul of opset 21, whose weights become uint8 here.
+    Only where the default kernels saturate: on a CPU with AVX2 and without VNNI they add pairs of
+    products in int16. The entry ``x64quantprecision`` makes int8 weights uint8, whose kernels are
+    exact. It throws if two operators share a weight or its zero point, so those are copied then. It
+    also throws for some files with int8 activations, whose default kernels are exact. At
+    ``DISABLE_ALL`` it does nothing, nor for QLinearMatMul of opset 21, whose weights become uint8
+    here. It makes constants of Add and Mul uint8, too, which may give these an integer kernel that
+    rounds ties otherwise than the floats of an ordinary session.
 
     Parameters
     ----------
@@ -131,12 +134,39 @@ def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
     data : bytes
         A file.
     """
+    if not _saturates():
+        return opened(data)
     with suppress(Exception):  # a file that is broken, as the last call says, too
         data = _unsigned(data)
     for attempt in (lambda: data, lambda: _unshared(data)):
         with suppress(Exception):  # of classes of its own; what else is wrong, the last call says
             return opened(attempt(), x64quantprecision="1")
     return opened(data)
+
+
+@cache
+def _saturates() -> bool:
+    """Tell whether the default kernels of this CPU add products of uint8 and int8 in int16."""
+    import onnxruntime
+
+    x, weight = np.full((4, 64), 255, np.uint8), np.full((64, 64), 127, np.int8)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMulInteger", ["x", "weight"], ["y"])],
+        "largest",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, x.shape)],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT32, x.shape)],
+        [onnx.numpy_helper.from_array(weight, "weight")],
+    )
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    (sums,) = session.run(None, {"x": x})
+    return not np.array_equal(np.asarray(sums), x.astype(np.int32) @ weight.astype(np.int32))
 
 
 def _unsigned(data: bytes) -> bytes:
