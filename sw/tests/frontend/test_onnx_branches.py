@@ -89,15 +89,74 @@ def test_branches_that_nobody_decides_stay():
     assert graph.inputs == ("x", "sr") and any(node.op == "if" for node in graph.nodes)
 
 
+def switched(*more: onnx.ValueInfoProto, default: int | None = None) -> bytes:
+    """Return a file with two branches of one name, and a switch that may have a default."""
+    nodes = [helper.make_node("Cast", ["on"], ["condition"], to=onnx.TensorProto.BOOL)]
+    for index, factors in enumerate(((2.0, 5.0), (3.0, 7.0))):
+        then, other = (branch(factor, nested=False) for factor in factors)
+        bodies = {"then_branch": then, "else_branch": other}
+        nodes.append(helper.make_node("If", ["condition"], [f"y{index}"], name="if", **bodies))
+    nodes.append(helper.make_node("Add", ["y0", "y1"], ["y"]))
+    inputs = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 4]),
+        helper.make_tensor_value_info("on", onnx.TensorProto.INT64, ["count"]),
+    ]
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4])
+    known = [] if default is None else [numpy_helper.from_array(np.array([default]), "on")]
+    graph = helper.make_graph(nodes, "switched", [*inputs, *more], [y], known)
+    opsets = [helper.make_opsetid("", 16)]
+    if default is not None:
+        inputs[1].type.tensor_type.shape.dim[0].dim_value = 1
+        graph.input[1].CopyFrom(inputs[1])
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("data", "given"),
+    [
+        (switched(), {"shapes": {"on": (1,)}}),
+        (switched(), {"dims": {"count": 1}}),
+        (switched(default=0), {}),
+    ],
+    ids=["shape", "extent", "default"],
+)
+def test_branches_of_one_name_are_decided_by_what_is_set(data, given):
+    graph = load_onnx(data, "switched", GivenShapes(**given, values={"on": 1}))
+    assert graph.inputs == ("x",) and graph.source is not None
+    (found,) = run_onnx(graph.source.data, np.ones((1, 4), np.float32))
+    assert found.tolist() == [[5.0] * 4]
+
+
+def test_a_number_of_16_bits_is_rounded():
+    half = helper.make_tensor_value_info("half", onnx.TensorProto.FLOAT16, [2])
+    graph = load_onnx(switched(half), "switched", GivenShapes(values={"half": 0.1, "on": 0}))
+    assert graph.inputs == ("x",)
+
+
+_MORE = (
+    helper.make_tensor_value_info("half", onnx.TensorProto.FLOAT16, []),
+    helper.make_tensor_value_info("text", onnx.TensorProto.STRING, []),
+)
+
+
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"rate": 1.0}, "--set rate: no such input; choose from sr, x"),
-        ({"sr": 0.5}, "--set sr=0.5: the input is int64"),
-        ({"x": 1.0}, "--set x=1: an extent of the input is open"),
+        ({"rate": 1.0}, "--set rate: no such input; choose from half, on, text, x"),
+        ({"on": 0.5}, "--set on=0.5: the input is int64"),
+        ({"on": 1e30}, "--set on=1e+30: the input is int64"),
+        ({"on": float("nan")}, "--set on=nan: the input is int64"),
+        ({"half": 1e9}, "--set half=1e+09: the input is float16"),
+        ({"text": 1.0}, "--set text=1: the input is text"),
     ],
 )
 def test_what_cannot_be_set_is_refused(values, message):
     with pytest.raises(ValueError) as error:
-        load_onnx(rated(), "rated", GivenShapes({"x": (1, 4)}, values=values))
+        load_onnx(switched(*_MORE), "switched", GivenShapes(values=values))
     assert message in str(error.value)
+
+
+def test_an_open_extent_of_what_is_set_is_asked_for():
+    with pytest.raises(ValueError, match="give it with --shape x=1x64 or --dim n=64"):
+        load_onnx(rated(), "rated", GivenShapes(values={"x": 1.0}))

@@ -20,7 +20,7 @@ def fix_inputs(model: onnx.ModelProto, values: Mapping[str, float]) -> None:
     Parameters
     ----------
     model : ModelProto
-        The network.
+        The network; shapes of its inputs are fixed, but for those with a default.
     values : mapping of str to float
         A number for each input; an input with extents has it everywhere.
 
@@ -34,14 +34,29 @@ def fix_inputs(model: onnx.ModelProto, values: Mapping[str, float]) -> None:
         if name not in inputs:
             raise ValueError(f"--set {no_such('input', name, sorted(inputs))}")
         kind = inputs[name].type.tensor_type
-        shape = [extent.dim_value for extent in kind.shape.dim]
-        if not all(shape):
-            raise ValueError(f"--set {name}={number:g}: an extent of the input is open")
-        value = np.full(shape, number).astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
-        if not (value == number).all():
-            raise ValueError(f"--set {name}={number:g}: the input is {value.dtype.name}")
+        value = _constant(f"--set {name}={number:g}", number, kind)
         model.graph.input.remove(inputs[name])
+        for index, default in reversed([*enumerate(model.graph.initializer)]):
+            if default.name == name:
+                del model.graph.initializer[index]
         model.graph.initializer.append(numpy_helper.from_array(value, name))
+
+
+def _constant(option: str, number: float, kind: onnx.TypeProto.Tensor) -> np.ndarray:
+    """Return what has a number everywhere."""
+    shape = [extent.dim_value for extent in kind.shape.dim]
+    if not all(shape):
+        raise ValueError(f"{option}: an extent of the input is open")
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    if dtype == np.dtype(object):
+        raise ValueError(f"{option}: the input is text")
+    with np.errstate(all="ignore"):
+        value = np.full(shape, number).astype(dtype)
+    rounded = not np.issubdtype(dtype, np.integer) and dtype != np.dtype(bool)
+    same = np.isfinite(value.astype(float)) == np.isfinite(number) if rounded else value == number
+    if not np.all(same):
+        raise ValueError(f"{option}: the input is {value.dtype.name}")
+    return value
 
 
 def inline_branches(model: onnx.ModelProto, opset: int) -> None:
@@ -82,9 +97,10 @@ def _inlined(
 ) -> Iterator[onnx.NodeProto]:
     """Yield the operators of a branch; its constants are added to the graph.
 
-    Names of the branch get the name of the node before them, so that they differ from all others.
+    Names of the branch get that of the node's output before them, so that they differ from all
+    others; nodes may share names.
     """
-    prefix = f"{node.name or node.output[0]}/"
+    prefix = f"{node.output[0]}/"
     own = {name for each in branch.node for name in each.output if name}
     own |= {tensor.name for tensor in branch.initializer}
     names = {name: prefix + name for name in own}
