@@ -39,8 +39,8 @@ except (ValueError, OSError) as error:
 text_map, scale = shares(finder, picture)
 cycles = tpulite.profile(finder).cycles
 for box in find_lines(text_map[0]):
-    corners = (np.array([box.left, box.top, box.right, box.bottom]) / scale).round().astype(int)
-    line, _ = shares(reader, picture.crop(tuple(corners.tolist())))
+    part = box.unscaled(scale, picture)
+    line, _ = shares(reader, picture.crop((part.left, part.top, part.right, part.bottom)))
     cycles += tpulite.profile(reader).cycles
-    print(f"{corners[0]:5d} {corners[1]:5d}  {letters(line, alphabet)}")
+    print(f"{part.left:5d} {part.top:5d}  {letters(line, alphabet)}")
 print(f"{cycles:,} cycles")

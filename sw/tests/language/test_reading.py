@@ -46,3 +46,11 @@ def test_lines_are_regions_that_are_sure_with_a_margin():
         Box(20 - margins[1], 25 - margins[1], 30 + margins[1], 35 + margins[1]),
     ]
     assert find_lines(np.zeros((4, 4))) == []
+
+
+def test_a_box_of_a_scaled_picture_lies_in_the_picture():
+    image = Image.new("RGB", (20, 10))
+    assert Box(2, 4, 8, 6).unscaled(0.5, image) == Box(4, 8, 16, 10)
+    assert Box(16, 8, 400, 200).unscaled(8, image) == Box(2, 1, 20, 10)  # zeros fill the rest
+    assert Box(3, 0, 4, 1).unscaled(8, image) == Box(0, 0, 1, 1)
+    assert Box(300, 200, 310, 210).unscaled(8, image) == Box(19, 9, 20, 10)

@@ -35,6 +35,14 @@ class Box:
     right: int
     bottom: int
 
+    def unscaled(self, scale: float, image: "Image") -> "Box":
+        """Return the same part of a picture before its sides were multiplied, a pixel at least."""
+        ends = zip((self.left, self.right), (self.top, self.bottom), strict=True)
+        first, last = (np.array(each) / scale for each in ends)
+        left, top = np.minimum(first.round().astype(int), np.array(image.size) - 1).tolist()
+        right, bottom = np.minimum(last.round().astype(int), image.size).tolist()
+        return Box(left, top, max(left + 1, right), max(top + 1, bottom))
+
 
 def picture_pixels(image: "Image") -> np.ndarray:
     """Return a picture as the networks read it: float32 [3, H, W] from -1 to 1."""
