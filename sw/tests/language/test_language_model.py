@@ -150,6 +150,15 @@ def test_tokens_go_together_where_that_takes_fewer_cycles(model):
     assert [len(part) for part in alone.parts(range(3))] == [1, 1, 1]
 
 
+def test_a_short_cache_has_a_network_of_as_many_tokens(path):
+    short = load_language_model(path, positions=3)
+    assert short.prefill is not None and short.prefill.tokens == 3
+    library = library_of(step_file(read_llama(path), 3, tokens=3))
+    ((logits, _),) = library(_PROMPT[:3])
+    assert np.array_equal(short.writer().read(*_PROMPT[:3]), logits)
+    assert load_language_model(path, positions=1).prefill is None
+
+
 def test_weights_of_4_bits_are_the_librarys_too(path, model):
     """Other parts of a token take cycles, too, so it takes more than half of them."""
     narrow = load_language_model(path, positions=_POSITIONS, int4=True, config=Config(int4=True))

@@ -311,6 +311,6 @@ def load_language_model(
             loaded = Model.load(file, config=config, states=states)
             return loaded.compile(cache=cache, progress=progress)
 
-    tokens = prefill_tokens(config or Config(), int4=int4)
-    prefill = Prefill(network(tokens), tokens) if min(tokens, positions) > 1 else None
+    tokens = min(prefill_tokens(config or Config(), int4=int4), positions)
+    prefill = Prefill(network(tokens), tokens) if tokens > 1 else None
     return LanguageModel(network(1), model.sizes.vocabulary, positions, prefill)
