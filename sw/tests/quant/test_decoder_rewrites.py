@@ -105,6 +105,14 @@ def test_what_is_no_normalization_is_not_found(axis, power, share, reads):
     assert not find_norms(onnx.load_model_from_string(b.build(*outputs, dtype="float32")))
 
 
+@pytest.mark.parametrize("op", ["Mul", "Add"])
+def test_a_square_with_a_number_is_no_normalization(op):
+    b = OnnxBuilder()
+    x = b.input("x", (1, 5, 16))
+    y = b.node(op, b.node("Mul", x, x), np.float32(0.04))  # as in GELU
+    assert not find_norms(onnx.load_model_from_string(b.build(y, dtype="float32")))
+
+
 def test_a_factor_of_one_number_is_no_part_of_a_normalization():
     b = OnnxBuilder(opset=18)
     y = NORMS["no gain"](b, b.input("x", (1, 5, 16)), draw(16))

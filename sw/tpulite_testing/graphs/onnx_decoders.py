@@ -247,6 +247,12 @@ def _cast(b: OnnxBuilder, x: str, gamma: np.ndarray) -> str:
     return b.node("Mul", gamma, b.node("Cast", b.node("Mul", wide, root), to=1))
 
 
+def _scaled_div(b: OnnxBuilder, x: str, gamma: np.ndarray) -> str:
+    """Multiply with the factors first, and divide by the root last."""
+    root = b.node("Sqrt", _statistic(b, b.node("Mul", x, x)))
+    return b.node("Div", b.node("Mul", x, gamma), root)
+
+
 def _gain_first(b: OnnxBuilder, x: str, gamma: np.ndarray) -> str:
     """Multiply the root with the factors first."""
     root = b.node("Reciprocal", b.node("Sqrt", _statistic(b, b.node("Mul", x, x))))
@@ -286,6 +292,7 @@ NORMS: dict[str, Norm] = {
     "no gain": _no_gain,
     "RMSNormalization": _whole,
     "SimplifiedLayerNormalization": _simplified,
+    "scaled, div": _scaled_div,
 }
 """Forms of a normalization by the root mean square."""
 

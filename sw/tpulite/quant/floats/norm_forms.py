@@ -13,6 +13,9 @@ __all__ = ["find_norms"]
 _WHOLE = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 """Operators that are a normalization; ONNX Runtime has the last one."""
 
+_SUMS = ("ReduceMean", "ReduceSum", "ReduceSumSquare")
+"""Operators that add squares, or what is squared."""
+
 _HALF = 0.5
 
 _SAME = 1e-6
@@ -107,12 +110,12 @@ def _rms(node: onnx.NodeProto, links: Links, axes: Axes) -> Norm | None:
     gained = _gained(x, root, axes.shape(x)[-1], links)
     if gained is None:
         return None
-    more, places = gained
+    behind, places = gained
     gamma = np.ones(axes.shape(x)[-1])
     if places:
         (multiply, index), *_ = places
         gamma = links.constants[multiply.input[index]].ravel().astype(np.float64)
-    nodes = [*nodes, add, *root, *more]
+    nodes = [*nodes, add, *behind]
     y = nodes[-1].output[0]
     return Norm(x, y, gamma, np.zeros(gamma.size), epsilon, nodes, places, centered=False)
 
@@ -121,8 +124,9 @@ def _mean_square(
     node: onnx.NodeProto, links: Links, axes: Axes
 ) -> tuple[str, list[onnx.NodeProto]] | None:
     """Return what is squared, and the operators of its mean square, the last one last."""
-    nodes = [node]
-    x = node.input[0] if node.input else ""
+    if node.op_type not in _SUMS:
+        return None
+    nodes, x = [node], node.input[0]
     if node.op_type != "ReduceSumSquare":
         square = links.writer.get(x)
         if square is None or not is_square(square, links) or links.only_reader(x) is not node:
@@ -134,7 +138,7 @@ def _mean_square(
     if node.op_type == "ReduceMean":
         return x, nodes
     divided = links.only_reader(node.output[0])
-    if node.op_type not in ("ReduceSum", "ReduceSumSquare") or divided is None:
+    if divided is None:
         return None
     value = next((v for v in map(links.scalar, divided.input) if v is not None), None)
     wanted = {"Mul": 1 / channels, "Div": channels}.get(divided.op_type)
@@ -167,9 +171,10 @@ def _inverse_root(name: str, links: Links) -> list[onnx.NodeProto] | None:
 def _gained(
     x: str, root: list[onnx.NodeProto], channels: int, links: Links
 ) -> tuple[list[onnx.NodeProto], list[tuple[onnx.NodeProto, int]]] | None:
-    """Return the operators that multiply with a reciprocal root, and where factors are read.
+    """Return a reciprocal root and what multiplies with it, and where factors are read.
 
-    The product of three may begin with any two of them; there may be no factors.
+    The operator of the result is the last one. The product of three may begin with any two of them;
+    there may be no factors.
     """
 
     def factors(node: onnx.NodeProto | None) -> list[tuple[onnx.NodeProto, int]]:
@@ -182,9 +187,9 @@ def _gained(
         ]
         return [(node, i) for i, each in sizes if each.shape[-1:] == (channels,) == (each.size,)]
 
-    last = root[-1]
+    last, above = root[-1], root
     if last.op_type == "Div" and links.scalar(last.input[0]) != 1:
-        first, more = last.input[0], []
+        first, above, more = last.input[0], root[:-1], [last]
     else:
         multiply = links.only_reader(last.output[0])
         if multiply is None or multiply.op_type != "Mul":
@@ -192,18 +197,19 @@ def _gained(
         if found := factors(multiply):
             last, more = links.only_reader(multiply.output[0]), [multiply]
             whole = last is not None and last.op_type == "Mul" and x in last.input
-            return ([multiply, last], found) if whole and last is not None else None
+            return ([*root, multiply, last], found) if whole and last is not None else None
         first = next((each for each in multiply.input if each != last.output[0]), "")
         last, more = multiply, [multiply]
     if first == x:
         gain = links.only_reader(last.output[0])
         found = factors(gain)
+        more = [*above, *more]
         return ([*more, gain], found) if found and gain is not None else (more, [])
     scaled = links.writer.get(first)
     found = factors(scaled) if links.only_reader(first) is not None else []
     if scaled is None or not found or x not in scaled.input:
         return None
-    return ([scaled, *more], found)
+    return ([*above, scaled, *more], found)
 
 
 def _next(node: onnx.NodeProto, kind: str, links: Links) -> tuple[onnx.NodeProto, int] | None:
