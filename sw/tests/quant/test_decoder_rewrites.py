@@ -169,6 +169,29 @@ def test_rotations_of_flat_heads_are_expanded(pairs, positions):
     assert kinds.count("Gather") == (positions == "input") * 2
 
 
+@pytest.mark.parametrize("heads", [0, TOKENS])
+@pytest.mark.parametrize("shape", [(1, TOKENS, TOKENS * DEPTH), (1, TOKENS, TOKENS, DEPTH)])
+def test_axes_decide_whether_heads_are_flat(shape, heads):
+    b = OnnxBuilder()
+    tables = (f(angles()).astype(np.float32) for f in (np.cos, np.sin))
+    given = np.arange(TOKENS)[None], *tables
+    x = b.input("x", shape)
+    (y,) = b.outputs("RotaryEmbedding", 1, x, *given, contributed=True, num_heads=heads)
+    kinds = rewritten(b.build(y, dtype="float32"), expand)
+    assert "RotaryEmbedding" not in kinds
+    assert kinds.count("Reshape") == (len(shape) == 3) * 2
+
+
+@pytest.mark.parametrize("kind", ["Simplified", "SkipSimplified", "Skip"])
+def test_normalizations_without_epsilon_have_that_of_their_operator(kind):
+    b = OnnxBuilder()
+    small = [b.node("Mul", b.input(name, (1, 5, 16)), np.float32(1e-3)) for name in "xz"]
+    given = [*small[: 1 + ("Skip" in kind)], *(draw(16) for _ in range(1 + (kind == "Skip")))]
+    y = b.node(f"{kind}LayerNormalization", *given)
+    b.nodes[-1].domain = "com.microsoft" if "Skip" in kind else ""
+    assert f"{kind}LayerNormalization" not in rewritten(b.build(y, dtype="float32"), expand)
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("kind", ["SkipSimplifiedLayerNormalization", "SkipLayerNormalization"])
 def test_sums_are_taken_out_of_normalizations(kind, bias):

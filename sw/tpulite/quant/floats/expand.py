@@ -14,12 +14,16 @@ from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.graph import Links
 
 __all__ = ["expand_decoders"]
 
 _AXES_INPUT = 18
 """Version from which the axes of a mean are an input."""
+
+_EPSILON, _EPSILON_OF_SUMS = 1e-5, 1e-12
+"""What normalizations, and those of sums, add to variances if a file does not say it."""
 
 _LAYER_NORM = 17
 """Version that brought LayerNormalization."""
@@ -38,11 +42,18 @@ def expand_decoders(model: onnx.ModelProto, opset: int) -> None:
     opset : int
         Version of the standard operators.
     """
+    for rules in (_RULES, _ROTATIONS):  # what is behind the first has shapes for the second
+        if any((node.domain, node.op_type) in rules for node in model.graph.node):
+            _expand(model, opset, rules)
+
+
+def _expand(model: onnx.ModelProto, opset: int, rules: "_Rules") -> None:
     links = Links(model.graph)
+    axes = Axes(model, links)
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
-        rule = _RULES.get((node.domain, node.op_type))
-        expansion = _Expansion(node, links, opset)
+        rule = rules.get((node.domain, node.op_type))
+        expansion = _Expansion(node, links, axes, opset)
         if rule is None or not rule(expansion):
             nodes.append(node)
             continue
@@ -58,6 +69,7 @@ class _Expansion:
 
     node: onnx.NodeProto
     links: Links
+    axes: Axes
     opset: int
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
@@ -89,7 +101,7 @@ def _simplified(e: _Expansion) -> bool:
     """Normalize by the root mean square: x, factors."""
     if attributes_of(e.node).get("axis", -1) != -1 or e.output(1):
         return False
-    _rms(e, e.input(0), e.input(1))
+    _rms(e, e.input(0), e.input(1), _EPSILON)
     return True
 
 
@@ -97,7 +109,7 @@ def _skip_simplified(e: _Expansion) -> bool:
     """Normalize a sum: x, skip, factors, bias; the sum is the last output."""
     if e.output(1) or e.output(2):
         return False
-    _rms(e, _sum(e, e.input(3)), e.input(2))
+    _rms(e, _sum(e, e.input(3)), e.input(2), _EPSILON_OF_SUMS)
     return True
 
 
@@ -105,7 +117,7 @@ def _skip(e: _Expansion) -> bool:
     """Normalize a sum: x, skip, factors, addends, bias; the sum is the last output."""
     if e.output(1) or e.output(2) or e.opset < _LAYER_NORM:
         return False
-    epsilon = attributes_of(e.node).get("epsilon", 1e-12)
+    epsilon = attributes_of(e.node).get("epsilon", _EPSILON_OF_SUMS)
     given = [e.input(2), *([e.input(3)] if e.input(3) else [])]
     total = _sum(e, e.input(4))
     e.add("LayerNormalization", total, *given, y=e.node.output[0], axis=-1, epsilon=epsilon)
@@ -124,8 +136,9 @@ def _sum(e: _Expansion, bias: str) -> str:
     return e.add("Add", first, second, y=e.output(3))
 
 
-def _rms(e: _Expansion, x: str, gamma: str) -> None:
-    epsilon = e.constant(np.float32(attributes_of(e.node).get("epsilon", 1e-5)))
+def _rms(e: _Expansion, x: str, gamma: str, usual: float) -> None:
+    """Normalize; ``usual`` is the epsilon of a node that has none."""
+    epsilon = e.constant(np.float32(attributes_of(e.node).get("epsilon", usual)))
     square = e.add("Mul", x, x)
     if e.opset < _AXES_INPUT:
         mean = e.add("ReduceMean", square, axes=[-1])
@@ -163,15 +176,17 @@ def _rotary(e: _Expansion, cos: str, sin: str, positions: str) -> bool:
     heads, pairs = int(flags.get("num_heads", 0)), bool(flags.get("interleaved", 0))
     if tables[0] is None or tables[1] is None or flags.get("rotary_embedding_dim", 0):
         return False
-    index = e.links.constants.get(positions)
-    if positions and (_rank(e, positions) != 2 if index is None else index.ndim != 2):
+    index, rank = e.links.constants.get(positions), e.axes.rank(e.input(0)) or (heads and _FLAT)
+    if positions and (e.axes.rank(positions) if index is None else index.ndim) != 2:
+        return False
+    if rank not in (_HEADS_APART, _FLAT):
         return False
     half = tables[0].shape[-1]
     wide = (
         np.repeat(t, 2, -1) if pairs else np.concatenate([t, t], -1)
         for t in map(np.asarray, tables)
     )
-    axis = 2 if heads else 1
+    axis = 2 if rank == _FLAT else 1
     names = []
     for table in wide:
         if not positions or index is not None:
@@ -181,20 +196,14 @@ def _rotary(e: _Expansion, cos: str, sin: str, positions: str) -> bool:
             gathered = e.add("Gather", e.constant(table), positions)
             names.append(e.add("Unsqueeze", gathered, e.constant(np.array([axis]))))
     x = e.input(0)
-    if heads:
-        x = e.add("Reshape", x, e.constant(np.array([0, 0, heads, 2 * half])))
+    if rank == _FLAT:
+        x = e.add("Reshape", x, e.constant(np.array([0, 0, -1, 2 * half])))
     turned = e.add("MatMul", x, e.constant(_turn(half, pairs)))
     products = [e.add("Mul", each, table) for each, table in zip((x, turned), names, strict=True)]
-    y = e.add("Add", *products, y="" if heads else e.node.output[0])
-    if heads:
+    y = e.add("Add", *products, y="" if rank == _FLAT else e.node.output[0])
+    if rank == _FLAT:
         e.add("Reshape", y, e.constant(np.array([0, 0, -1])), y=e.node.output[0])
     return True
-
-
-def _rank(e: _Expansion, name: str) -> int:
-    """Return how many axes an input of the network has; 0 if it is none."""
-    found = (x for x in e.links.graph.input if x.name == name)
-    return next((len(x.type.tensor_type.shape.dim) for x in found), 0)
 
 
 def _turn(half: int, pairs: bool) -> np.ndarray:
@@ -206,14 +215,19 @@ def _turn(half: int, pairs: bool) -> np.ndarray:
     return matrix
 
 
-_RULES: dict[tuple[str, str], Callable[[_Expansion], bool]] = {
+_Rules = dict[tuple[str, str], Callable[[_Expansion], bool]]
+"""What replaces an operator of a domain; false if it stays."""
+
+_RULES: _Rules = {
     # ONNX Runtime registers this one among the standard operators.
     ("", "SimplifiedLayerNormalization"): _simplified,
     (CONTRIBUTED, "SimplifiedLayerNormalization"): _simplified,
     (CONTRIBUTED, "SkipSimplifiedLayerNormalization"): _skip_simplified,
     (CONTRIBUTED, "SkipLayerNormalization"): _skip,
     (CONTRIBUTED, "QuickGelu"): _quick_gelu,
+}
+
+_ROTATIONS: _Rules = {
     (CONTRIBUTED, "RotaryEmbedding"): _rotary_contributed,
     ("", "RotaryEmbedding"): _rotary_standard,
 }
-"""What replaces an operator; false if it stays."""
