@@ -297,6 +297,35 @@ def test_factors_of_scores_are_in_the_rotation_and_other_readers_keep_theirs(for
     assert kinds.count("Mul") == 4
 
 
+def test_a_turned_tensor_may_have_two_readers():
+    b = OnnxBuilder()
+    matrix = np.eye(DEPTH, dtype=np.float32)[::-1].copy()
+    x = b.node("Transpose", b.input("x", (1, TOKENS, HEADS, DEPTH)), perm=[0, 2, 1, 3])
+    x = b.node("MatMul", x, matrix)
+    y = b.node("Add", *(b.node("Mul", x, draw(TOKENS, DEPTH)) for _ in range(2)))
+    kinds = rewritten(b.build(y, dtype="float32"), turn_by_products)
+    assert kinds == ["MatMul", "Transpose", "Mul", "Mul", "Add"]
+
+
+def test_a_row_of_one_number_is_no_column():
+    b = OnnxBuilder()
+    y = b.node("Cos", b.node("MatMul", b.input("x", (1,)), draw(1, DEPTH)))
+    assert rewritten(b.build(y, dtype="float32"), multiply_positions) == ["MatMul", "Cos"]
+
+
+@pytest.mark.parametrize("rows", ["rows", TOKENS])
+def test_heads_are_shared_if_all_shapes_are_known(rows):
+    b = OnnxBuilder()
+    keys = b.node("Unsqueeze", b.input("keys", (1, 2, DEPTH, TOKENS)), np.array([2]))
+    keys = b.node("Expand", keys, np.array([1, 2, 2, DEPTH, TOKENS]))
+    keys = b.node("Reshape", keys, np.array([1, 4, DEPTH, TOKENS]))
+    data = b.build(b.node("MatMul", b.input("x", (1, 4, rows, DEPTH)), keys), dtype="float32")
+    model = onnx.load_model_from_string(data)
+    share_heads(model)
+    shared = any(node.op_type == "Reshape" and node.input[0] == "x" for node in model.graph.node)
+    assert shared == (rows == TOKENS)
+
+
 def joined(b: OnnxBuilder, *tensors: str) -> tuple[list[float], int]:
     """Return the scales of what a Concat of scale 0.04 joins, and how many operators are new."""
     y = b.quantize(b.node("Concat", *tensors, axis=2), 0.04, 1)

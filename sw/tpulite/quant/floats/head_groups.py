@@ -39,6 +39,8 @@ def share_heads(model: onnx.ModelProto) -> None:
         rows, result = axes.shape(node.input[0]), axes.shape(node.output[0])
         if source is None or len(rows) != _RANK or rows[1] != axes.shape(copies)[1]:
             continue
+        if 0 in rows or not result or 0 in result:
+            continue
         heads = axes.shape(source)[1]
         made = []
         if swapped:
@@ -71,7 +73,7 @@ def repeat_by_tiles(model: onnx.ModelProto) -> None:
     for node in [x for x in model.graph.node if x.op_type == "Expand"]:
         x, y = axes.shape(node.input[0]), axes.shape(node.output[0])
         behind = any(each.op_type in PRODUCTS for each in links.before(node.input[0]))
-        if behind and len(x) == len(y) and 0 not in y and node.input[1] in links.constants:
+        if behind and len(x) == len(y) and 0 not in (*x, *y) and node.input[1] in links.constants:
             times = [many // one for one, many in zip(x, y, strict=True)]
             node.op_type = "Tile"
             node.input[1] = _numbers(model.graph, f"{node.output[0]}_times", times)

@@ -35,8 +35,15 @@ def multiply_positions(model: onnx.ModelProto) -> None:
     axes = Axes(model, links)
     for curve in [x for x in model.graph.node if x.op_type in _CURVES]:
         for node in links.before(curve.input[0]):
-            if node.op_type == "MatMul" and axes.shape(node.input[0])[-1:] == [1]:
+            column = axes.shape(node.input[0]) if node.op_type == "MatMul" else []
+            if len(column) > 1 and column[-1] == 1 and _is_matrix(node.input[1], links, axes):
                 node.op_type = "Mul"
+
+
+def _is_matrix(name: str, links: Links, axes: Axes) -> bool:
+    """Tell whether a tensor has rows and columns."""
+    constant = links.constants.get(name)
+    return (axes.rank(name) if constant is None else constant.ndim) > 1
 
 
 def angles_of(graph: onnx.GraphProto) -> frozenset[str]:
@@ -64,15 +71,16 @@ def turn_by_products(model: onnx.ModelProto) -> None:
     model : ModelProto
         The network; changed in place.
     """
-    links = Links(model.graph)
+    links, done = Links(model.graph), set[str]()
     axes = Axes(model, links)
     for node in [x for x in model.graph.node if x.op_type == "Mul"]:
         for index, name in enumerate(node.input):
             if any(each.op_type in PRODUCTS for each in links.before(node.input[1 - index])):
                 continue
-            found = _turned(name, links, axes, model)
+            found = None if name in done else _turned(name, links, axes, model)
             if found is None:
                 continue
+            done.add(name)
             old = links.writer[name]
             place = list(model.graph.node).index(old)
             model.graph.node.remove(old)
@@ -122,7 +130,7 @@ def _turned(
 
 def _is_turn(matrix: np.ndarray) -> bool:
     """Tell whether a matrix takes each channel from one, perhaps with the other sign."""
-    if len({*matrix.shape}) != 1 or not np.array_equal(matrix, np.sign(matrix)):
+    if matrix.ndim != 2 or len({*matrix.shape}) != 1 or not np.array_equal(matrix, np.sign(matrix)):
         return False
     return bool((np.abs(matrix).sum(axis=0) == 1).all())
 
