@@ -363,3 +363,33 @@ def test_a_sigmoid_keeps_its_scale_before_a_concatenation():
     y = b.quantize(b.node("Sigmoid", x), 1 / 256, -128)
     scales, new = joined(b, y, b.quantize(b.node("Relu", x), 0.02, -128))
     assert (scales, new) == (pytest.approx([0.04, 0.04]), 2)
+
+
+def test_one_tensor_may_be_joined_to_itself():
+    b = OnnxBuilder()
+    x = b.quantize(b.input("x", (1, 4, 16)), 0.05, 3)
+    scales, new = joined(b, x, x)
+    assert (scales, new) == (pytest.approx([0.04, 0.04]), 2)
+
+
+def test_other_parts_of_a_split_keep_their_scale():
+    b = OnnxBuilder()
+    whole = b.quantize(b.node("Relu", b.quantize(b.input("x", (1, 4, 16)), 0.05, 3)), 0.03, -128)
+    first, second = b.outputs("Split", 2, whole, axis=2)
+    first, second = (b.quantize(x, 0.03, -128) for x in (first, second))
+    scales, new = joined(b, first, b.quantize(b.node("Sigmoid", second), 1 / 256, -128))
+    assert (scales, new) == (pytest.approx([0.04, 0.04]), 4)
+
+
+def test_concatenations_of_one_tensor_each_have_one_scale():
+    b = OnnxBuilder()
+    x = b.quantize(b.node("Relu", b.quantize(b.input("x", (1, 4, 16)), 0.05, 3)), 0.03, -128)
+    first = b.quantize(b.node("Concat", x, b.quantize(b.node("Abs", x), 0.03, 0), axis=2), 0.06, 0)
+    second = b.quantize(b.node("Concat", x, b.quantize(b.node("Neg", x), 0.07, 0), axis=2), 0.08, 0)
+    data = b.build(first, second, dtype="float32")
+    model = onnx.load_model_from_string(share_scales(data, requantize=True))
+    writer = {name: node for node in model.graph.node for name in node.output}
+    reader = {name: node for node in model.graph.node for name in node.input}
+    for concat in (node for node in model.graph.node if node.op_type == "Concat"):
+        meaning = reader[concat.output[0]].input[1]
+        assert {writer[name].input[1] for name in concat.input} == {meaning}

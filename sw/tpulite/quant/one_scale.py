@@ -1,7 +1,7 @@
 """One scale for all sides of a concatenation, so that it only moves numbers."""
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx
 from onnx import helper
@@ -18,6 +18,8 @@ _PASSING = frozenset(
 
 _MEANS = frozenset({"Resize", "AveragePool", "Pad"})
 """Those that compute something, though of the same scale."""
+
+_ROUNDING = ("QuantizeLinear", "DequantizeLinear")
 
 _OWN = frozenset({"Sigmoid", "Softmax", "Tanh"})
 """Operators whose results have a scale of their own in LiteRT."""
@@ -45,35 +47,71 @@ def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
     nodes = model.graph.node
     producer = {name: node for node in nodes for name in node.output}
     quantized = {node.input[0]: node for node in nodes if node.op_type == "QuantizeLinear"}
+    readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+    for node in nodes:
+        for name in node.input:
+            readers[name].append(node)
+    given = {value.name for value in model.graph.input}
     for concat in reversed(list(nodes)):
         if concat.op_type != "Concat" or concat.output[0] not in quantized:
             continue
         meaning = list(quantized[concat.output[0]].input[1:])
         kept = _PASSING | _OWN if requantize else _PASSING
-        for index, name in enumerate(concat.input):
-            shared = _passed(name, model.graph, producer) if requantize else []
+        for name in concat.input:
+            shared = _passed(name, concat, given, producer, readers) if requantize else []
             for node in shared or _pair(name, producer, kept):
                 node.input[1:] = meaning
-            if requantize and _is_other(name, meaning, producer):
-                concat.input[index] = _requantized(model.graph, concat, name, meaning)
+    if requantize:
+        _requantize(model.graph, producer, quantized)
     return model.SerializeToString()
 
 
 def _passed(
-    name: str, graph: onnx.GraphProto, producer: dict[str, onnx.NodeProto]
+    name: str,
+    concat: onnx.NodeProto,
+    given: Collection[str],
+    producer: Mapping[str, onnx.NodeProto],
+    readers: Mapping[str, Sequence[onnx.NodeProto]],
 ) -> list[onnx.NodeProto]:
-    """Return what quantizes and dequantizes on the only way to a tensor from what computes it."""
-    readers = Counter(name for node in graph.node for name in node.input)
+    """Return what quantizes and dequantizes on the only way to a tensor from what computes it.
+
+    ``given`` has the inputs of the network.
+    """
     found: list[onnx.NodeProto] = []
-    while (node := producer.get(name)) is not None and readers[name] == 1:
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+    while (node := producer.get(name)) is not None and len(readers[name]) == 1:
+        if node.op_type in _ROUNDING:
             found.append(node)
         elif node.op_type not in _PASSING - _MEANS:
             break
+        elif not all(_leads(other, concat, readers) for other in node.output if other != name):
+            return []  # other parts would get a scale that is not theirs
         name = node.input[0]
-    given = {value.name for value in graph.input}
     computed = node is not None and node.op_type not in (_PASSING | _OWN)
-    return found if readers[name] == 1 and (computed or name in given) else []
+    return found if len(readers[name]) == 1 and (computed or name in given) else []
+
+
+def _leads(
+    name: str, concat: onnx.NodeProto, readers: Mapping[str, Sequence[onnx.NodeProto]]
+) -> bool:
+    """Tell whether only a concatenation reads a tensor, rounded or not."""
+    while len(found := readers[name]) == 1 and found[0].op_type in _ROUNDING:
+        name = found[0].output[0]
+    return all(node is concat for node in found)
+
+
+def _requantize(
+    graph: onnx.GraphProto,
+    producer: dict[str, onnx.NodeProto],
+    quantized: dict[str, onnx.NodeProto],
+) -> None:
+    """Quantize once more what concatenations read of another scale, now that no scale changes."""
+    for concat in list(graph.node):
+        if concat.op_type != "Concat" or concat.output[0] not in quantized:
+            continue
+        meaning = list(quantized[concat.output[0]].input[1:])
+        others = {x for x in concat.input if _is_other(x, meaning, producer)}
+        made = {x: _requantized(graph, concat, x, meaning) for x in sorted(others)}
+        concat.input[:] = [made.get(x, x) for x in concat.input]
 
 
 def _is_other(name: str, meaning: Sequence[str], producer: dict[str, onnx.NodeProto]) -> bool:
