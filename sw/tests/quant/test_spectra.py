@@ -69,3 +69,20 @@ def test_only_products_around_magnitudes_have_16_bits():
         node.op_type = "Abs"
         del node.input[1:]
     assert not find_spectra(graph).inside
+
+
+def test_magnitudes_may_be_behind_products_of_8_bits():
+    rng = np.random.default_rng(5)
+
+    def weight(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(np.float32) / 4
+
+    b = OnnxBuilder()
+    x = b.node("Relu", b.node("Conv", b.input("x", (1, 3, 12, 12)), weight(8, 3, 3, 3)))
+    parts = [b.node("Conv", x, weight(4, 8, 3, 3)) for _ in range(2)]
+    root = b.node("Sqrt", b.node("Add", *(b.node("Mul", part, part) for part in parts)))
+    data = b.build(b.node("Conv", root, weight(2, 4, 1, 1)), dtype="float32")
+    samples = [rng.normal(size=(1, 3, 12, 12)).astype(np.float32) for _ in range(4)]
+    written = quantize_onnx(data, samples)
+    (output,) = measure_quality(data, written, [{"x": x} for x in samples]).outputs
+    assert output.cosine > 0.999

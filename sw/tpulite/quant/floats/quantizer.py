@@ -133,7 +133,8 @@ def quantize_prepared(
     masks = clamp_masks(model, seen)
     inside = blocks | scaled.inside | masks.inside | streams.inside | state_moves(model.graph)
     fixed = scaled.ranges | masks.ranges | streams.ranges
-    largest = {name: max(-each.low, each.high) for name, each in seen.tensors.items()}
+    wide = (node for node in model.graph.node if node.name in spectra.products)
+    largest = {node.name: seen.tensors[node.input[0]].largest for node in wide}
 
     def written(method: Method, *, keep: bool = False) -> bytes:
         ranges = {

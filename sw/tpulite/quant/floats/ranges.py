@@ -46,6 +46,11 @@ class Histogram:
         return (0.0, 0.0) if high - low < _DEAD else (low, high)
 
     @property
+    def largest(self) -> float:
+        """Return the largest magnitude."""
+        return max(-self.low, self.high)
+
+    @property
     def centers(self) -> np.ndarray:
         """Return the middle of each bin."""
         width = (self.high - self.low) / self.counts.size

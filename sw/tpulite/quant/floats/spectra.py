@@ -99,7 +99,7 @@ def split_spectra(
     spectra : Spectra
         Which products.
     largest : mapping of str to float
-        The largest magnitude of what each product reads, by names of tensors.
+        The largest magnitude of what each product reads, by names of products.
     per_channel : bool
         Whether each output channel of weights has its own scale.
 
@@ -118,7 +118,7 @@ def split_spectra(
             nodes.append(node)
             continue
         written = Written(node.name, 0)
-        _Pair(node, links, written, per_channel).write(largest[node.input[0]])
+        _Pair(node, links, written, per_channel).write(largest[node.name])
         nodes += written.nodes
         graph.initializer.extend(written.constants)
         for tensor in [x for x in graph.initializer if x.name in node.input[1:]]:
