@@ -174,6 +174,16 @@ def test_weights_of_int8_are_kept(tmp_path, form):
         np.testing.assert_array_equal(after, before.astype(np.int64) * factors)
 
 
+def test_weights_of_7_bits_are_whole():
+    weight = RNG.integers(-64, 65, (16, 8))
+    weight[0] = 64
+    b = OnnxBuilder()
+    x = b.input("x", (1, 16))
+    data = b.build(b.node("MatMul", x, weight.astype(np.float32) / 100), dtype="float32")
+    (found,) = int8_matrices(quantize_onnx(data, [draw(1, 16)], reduce_range=True))
+    np.testing.assert_array_equal(found, weight)
+
+
 def int8_matrices(data: bytes) -> list[np.ndarray]:
     values = map(numpy_helper.to_array, onnx.load_model_from_string(data).graph.initializer)
     found = [x for x in values if x.dtype == np.int8 and x.ndim == 2]

@@ -198,7 +198,9 @@ def _write(
     kinds = quantization.QuantType
     overrides = {}
     if settings.per_channel:
-        overrides = live_channels(model.graph) | integral_channels(model.graph)
+        overrides = live_channels(model.graph)
+    if settings.per_channel and not settings.reduce_range:  # integers of 8 bits
+        overrides |= integral_channels(model.graph)
     # One scale for a column of weights that are integers.
     overrides |= {
         x: [{"axis": 1, "rmin": np.float32(-end), "rmax": np.float32(end)}]
