@@ -140,3 +140,19 @@ def test_states_between_runs_have_no_8_bits(kind):
     model = onnx.load_model_from_string(written)
     rounded = {node.input[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
     assert not {left, "kept", *first, "hn", "cn"} & rounded
+
+
+@pytest.mark.parametrize("first", ["input", "constant"])
+def test_large_first_states_are_not_clipped(first):
+    rng = np.random.default_rng(6)
+    b = OnnxBuilder()
+    state = 4 * draw(rng, 1, 1, 12)
+    h = b.input("h", state.shape) if first == "input" else b.constant(state)
+    weights = draw(rng, 1, 36, 8) / 2, draw(rng, 1, 36, 12) / 2
+    b.node("GRU", b.input("x", (3, 1, 8)), *weights, "", "", h, hidden_size=12)
+    b.nodes[-1].output[:] = ["", "hn"]
+    data = b.build("hn", dtype="float32")
+    samples = [{"x": draw(rng, 3, 1, 8), "h": 4 * draw(rng, 1, 1, 12)} for _ in range(8)]
+    feeds = samples if first == "input" else [{"x": each["x"]} for each in samples]
+    (output,) = measure_quality(data, quantize_onnx(data, feeds), feeds).outputs
+    assert output.cosine > 0.999
