@@ -13,6 +13,7 @@ from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.floats.affine import fold_affines, write_hard_sigmoids
 from tpulite.quant.floats.curves import name_curves
 from tpulite.quant.floats.norm_forms import find_norms
+from tpulite.quant.floats.observe import run_for
 from tpulite.quant.prepare import prepare
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
@@ -55,8 +56,13 @@ def folded(b: OnnxBuilder, y: str, shape: tuple[int, ...]) -> list[str]:
     write_hard_sigmoids(after.graph)
     fold_affines(after)
     onnx.checker.check_model(after)
-    x = constant(*shape)
-    np.testing.assert_allclose(outputs(after, x), outputs(before, x), rtol=1e-3, atol=1e-4)
+    feed = {"x": constant(*shape)}
+    names = [{x for node in each.graph.node for x in node.output} for each in (before, after)]
+    both = sorted(names[0] & names[1])
+    assert y in both
+    (wanted,), (found,) = (run_for(both, each, [feed], "DISABLE_ALL") for each in (before, after))
+    for name in both:
+        np.testing.assert_allclose(found[name], wanted[name], rtol=1e-3, atol=1e-4, err_msg=name)
     return operators(after)
 
 
@@ -116,6 +122,27 @@ def test_hard_swish_is_found_by_its_values(six, found):
     model = onnx.load_model_from_string(b.build(hard_swish(b, b.input("x", SHAPE), six)))
     name_curves(model.graph)
     assert operators(model) == found
+
+
+def test_a_curve_that_ends_somewhere_is_no_hard_swish():
+    b = OnnxBuilder()
+    y = hard_swish(b, b.input("x", SHAPE))
+    y = b.node("Clip", y, np.float32(-1), np.float32(20))
+    model = onnx.load_model_from_string(b.build(y))
+    name_curves(model.graph)
+    assert operators(model) == ["HardSwish", "Clip"]
+
+
+@pytest.mark.parametrize("flags", [({}, {"perm": [1, 0]}), ({"axes": [1]}, {})])
+def test_means_over_all_axes_and_transposes_without_order_stay(tmp_path, flags):
+    b = OnnxBuilder(opset=14)
+    x = b.input("x", (4, 6))
+    mean = b.node("ReduceMean", x, **flags[0])
+    y = b.node("Transpose", b.node("Sub", x, mean), **flags[1])
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b.build(y))
+    prepare(path)
+    assert operators(onnx.load(path)) == ["ReduceMean", "Sub", "Transpose"]
 
 
 def test_normalizations_of_channels_are_over_the_last_axis_again(tmp_path):

@@ -58,11 +58,10 @@ def _transpose_first(graph: onnx.GraphProto) -> None:
         mean = links.writer.get(node.input[1])
         if after is None or after.op_type != "Transpose" or mean is None:
             continue
-        flags = attributes_of(mean)
-        known = mean.op_type == "ReduceMean" and len(mean.input) == 1 and flags.get("keepdims", 1)
-        if not known or mean.input[0] != x or links.only_reader(mean.output[0]) is None:
+        flags, order = attributes_of(mean), list(attributes_of(after).get("perm", ()))
+        known = mean.op_type == "ReduceMean" and flags.get("axes") and flags.get("keepdims", 1)
+        if not (known and order) or mean.input[0] != x or links.only_reader(mean.output[0]) is None:
             continue
-        order = list(attributes_of(after)["perm"])
         moved, averaged = f"{x}_{after.name}", f"{mean.output[0]}_moved"
         axes = [order.index(each % len(order)) for each in flags["axes"]]
         made = [

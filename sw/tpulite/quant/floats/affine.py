@@ -108,14 +108,17 @@ def _move_factor(
     moved = _Affine(y, first.factor, np.zeros(1))
     if not _readers_take(node, moved, links):
         return False
+    divided = f"{y}/divided"  # it is not what it was
     for each in links.readers[y]:
         _precede(graph, each, moved, links)
+        each.input[0] = divided
     names = [first.x if x == affine.x else x for x in node.input]
     place = next(i for i, x in enumerate(names) if x in links.constants)
     addend = links.constants[names[place]] / first.factor.item()
     names[place] = add_constant(graph, f"{y}_{len(graph.initializer)}_addend", addend)
     del node.input[:]
     node.input.extend(names)
+    node.output[0] = divided
     graph.node.remove(before)
     return True
 

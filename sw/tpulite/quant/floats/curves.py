@@ -13,11 +13,12 @@ from tpulite.quant.floats.graph import Links
 
 __all__ = ["name_curves"]
 
-_TRIED = np.linspace(-16, 16, 1025)
+_TRIED = np.concatenate([np.linspace(-16, 16, 1025), [-1e4, -100.0, 100.0, 1e4]])
 """Arguments for which expressions are compared with functions."""
 
 _CLOSE = 1e-4
-"""How far an expression may be from a function: exporters write 1/6 with few digits."""
+"""How far an expression may be from a function, as a part of what is above 1: exporters write 1/6
+with few digits."""
 
 _DEEPEST = 5
 """Operators behind each other of which an expression may consist."""
@@ -66,7 +67,8 @@ def name_curves(graph: onnx.GraphProto) -> None:
 def _named(values: np.ndarray | None) -> tuple[str, Mapping[str, Any]] | None:
     """Return the operator that has these values."""
     for op, attributes, curve in _CURVES if values is not None else ():
-        if np.abs(values - curve(_TRIED)).max() <= _CLOSE:
+        wanted = curve(_TRIED)
+        if (np.abs(values - wanted) <= _CLOSE * np.maximum(1, np.abs(wanted))).all():
             return op, attributes
     return None
 
