@@ -133,6 +133,21 @@ def test_a_curve_that_ends_somewhere_is_no_hard_swish():
     assert operators(model) == ["HardSwish", "Clip"]
 
 
+def test_what_branches_read_is_not_folded():
+    b = OnnxBuilder()
+    x = conv(b, b.input("x", SHAPE), 8, 4, 3)
+    kind = onnx.helper.make_tensor_value_info("inner", onnx.TensorProto.FLOAT, (1, 8, 6, 6))
+    bodies = {
+        f"{name}_branch": onnx.helper.make_graph(
+            [onnx.helper.make_node(op, [x], ["inner"])], name, [], [kind]
+        )
+        for name, op in (("then", "Relu"), ("else", "Neg"))
+    }
+    choice = b.node("Less", b.node("ReduceMean", "x", keepdims=0), np.float32(0))
+    y = b.node("Add", b.node("Mul", x, constant(8, 1, 1)), b.node("If", choice, **bodies))
+    assert "Mul" in folded(b, y, SHAPE)
+
+
 @pytest.mark.parametrize("flags", [({}, {"perm": [1, 0]}), ({"axes": [1]}, {})])
 def test_means_over_all_axes_and_transposes_without_order_stay(tmp_path, flags):
     b = OnnxBuilder(opset=14)

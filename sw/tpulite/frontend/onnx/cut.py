@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.backwards import needed
+from tpulite.frontend.onnx.read.attributes import names_read
 from tpulite.frontend.onnx.read.fold import value_of_shape
 from tpulite.frontend.onnx.read.shapes import infer_shapes
 from tpulite.frontend.onnx.read.tensor import static_shape
@@ -100,18 +101,7 @@ def _parsed(data: bytes) -> _Whole:
 
 def _user(node: onnx.NodeProto) -> tuple[list[str], list[str]]:
     """Return what a node reads, and what it writes."""
-    return [*_read(node)], [name for name in node.output if name]
-
-
-def _read(node: onnx.NodeProto) -> set[str]:
-    """Return what a node reads, the graphs in it included."""
-    names = {name for name in node.input if name}
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                names |= _read(inner)
-            names.update(value.name for value in graph.output)
-    return names
+    return [*names_read(node)], [name for name in node.output if name]
 
 
 def _known(node: onnx.NodeProto, values: dict[str, onnx.ValueInfoProto]) -> onnx.NodeProto:

@@ -1,12 +1,12 @@
 """Channels and constants that hold nothing, and operators whose results nothing reads."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tpulite.frontend.onnx.read.attributes import names_read
 from tpulite.quant.floats.graph import Links, is_transposed
 
 __all__ = ["channel_axis", "drop_unread", "flush_constants", "live_channels", "usual_ends"]
@@ -32,18 +32,9 @@ def drop_unread(graph: onnx.GraphProto) -> None:
     wanted = {value.name for value in graph.output}
     for node in list(graph.node)[::-1]:
         if wanted.intersection(node.output):
-            wanted.update(_read(node))
+            wanted |= names_read(node)
         else:
             graph.node.remove(node)
-
-
-def _read(node: onnx.NodeProto) -> Iterator[str]:
-    """Yield what an operator and its bodies read."""
-    yield from node.input
-    for body in (body for each in node.attribute for body in (each.g, *each.graphs)):
-        yield from (value.name for value in body.output)
-        for inner in body.node:
-            yield from _read(inner)
 
 
 def live_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:

@@ -11,7 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
-from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.frontend.onnx.read.attributes import attributes_of, names_read
+from tpulite.quant.floats.dead import drop_unread
 from tpulite.quant.floats.graph import Links
 
 __all__ = ["dequantize_weights", "has_integer_weights"]
@@ -228,26 +229,11 @@ def _set_inputs(node: onnx.NodeProto, names: list[str]) -> None:
 
 def _remove_unread(graph: onnx.GraphProto) -> None:
     """Take out nodes that nothing reads, and constants."""
-    read = {value.name for value in graph.output}
-    kept = []
-    for node in reversed(graph.node):
-        if read.intersection(node.output):
-            kept.append(node)
-            read |= _read(node)
-    _replace(graph, kept[::-1])
+    drop_unread(graph)
+    read = {value.name for value in graph.output}.union(*map(names_read, graph.node))
     constants = [tensor for tensor in graph.initializer if tensor.name in read]
     del graph.initializer[:]
     graph.initializer.extend(constants)
-
-
-def _read(node: onnx.NodeProto) -> set[str]:
-    """Return what a node reads, its bodies included."""
-    names = {*node.input}
-    for attribute in node.attribute:
-        for body in (attribute.g, *attribute.graphs):
-            names |= {value.name for value in body.output}
-            names = names.union(*map(_read, body.node))
-    return names
 
 
 def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:

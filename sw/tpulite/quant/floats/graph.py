@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.frontend.onnx.read.attributes import attributes_of, names_read
 
 __all__ = ["MOVING", "PRODUCTS", "Links", "has_attention", "is_square", "is_transposed"]
 
@@ -33,7 +33,8 @@ class Links:
             if node.op_type == "Constant" and node.attribute[0].name == "value":
                 self.constants[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
             self.writer.update(dict.fromkeys(node.output, node))
-            for name in node.input:
+            inside = names_read(node).difference(node.input)  # by graphs in it, such as branches
+            for name in (*node.input, *sorted(inside)):
                 self.readers[name].append(node)
         self.outputs = {value.name for value in self.graph.output}
 

@@ -1,4 +1,4 @@
-"""Attributes of ONNX operators."""
+"""Attributes of ONNX operators, and what graphs read that are attributes: branches and bodies."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["attributes_of"]
+__all__ = ["attributes_of", "names_read"]
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
@@ -26,3 +26,13 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
             if all(isinstance(item, int | float | str) for item in items):
                 values[attribute.name] = tuple(items)
     return values
+
+
+def names_read(node: onnx.NodeProto) -> set[str]:
+    """Return the tensors that a node reads, with all that are read in its graphs."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            names |= {value.name for value in graph.output}
+            names = names.union(*map(names_read, graph.node))
+    return names

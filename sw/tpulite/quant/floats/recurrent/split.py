@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from tpulite.frontend.onnx.read.attributes import names_read
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.ranges import Range
@@ -95,16 +96,11 @@ def _is_recurrent(node: onnx.NodeProto) -> bool:
 
 def _drop_unread(graph: onnx.GraphProto, names: Collection[str]) -> None:
     """Drop those of some constants that no operator reads."""
-    unread = {*names} - _read(graph) - {value.name for value in graph.output}
+    read = {value.name for value in graph.output}.union(*map(names_read, graph.node))
+    unread = {*names} - read
     kept = [tensor for tensor in graph.initializer if tensor.name not in unread]
     del graph.initializer[:]
     graph.initializer.extend(kept)
-
-
-def _read(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of all tensors that operators read, those of bodies included."""
-    bodies = (a.g for node in graph.node for a in node.attribute if a.HasField("g"))
-    return {x for node in graph.node for x in node.input}.union(*map(_read, bodies))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +197,11 @@ class _Split:
 
         None is above 1, unless the first one is.
         """
-        ranges, ends = self.rounding.ranges, [1.0]
-        y, h = self.node.output[0], optional_input(self.node, _H)
-        if y in ranges:
-            ends = [abs(end) for name in (y, h) for end in ranges.get(name, ())]
-        step = np.float32((max(ends) or 1.0) / _SIGNED)
+        ranges, h = self.rounding.ranges, optional_input(self.node, _H)
+        first = self.links.constants.get(h, np.zeros(1))
+        seen = *ranges.get(self.node.output[0], (1.0,)), *ranges.get(h, (0.0,))
+        largest = max(float(np.abs(first).max()), *map(abs, seen))
+        step = np.float32((largest or 1.0) / _SIGNED)
         return Integers(
             self.written.constant("hidden_scale", step),
             self.written.constant("hidden_zero_point", np.array(0, np.int8)),
