@@ -156,3 +156,13 @@ def test_large_first_states_are_not_clipped(first):
     feeds = samples if first == "input" else [{"x": each["x"]} for each in samples]
     (output,) = measure_quality(data, quantize_onnx(data, feeds), feeds).outputs
     assert output.cosine > 0.999
+
+
+def test_without_activations_to_leave_in_floats_a_high_cosine_changes_nothing():
+    rng = np.random.default_rng(7)
+    b = OnnxBuilder()
+    weights = draw(rng, 1, 48, 8), draw(rng, 1, 48, 12)
+    data = b.build(b.node("LSTM", b.input("x", (3, 1, 8)), *weights, hidden_size=12))
+    feeds = recurrent_samples(data, 4)
+    found = quantize_onnx(data, feeds, min_cosine=1.0)
+    assert kinds_of(found) == kinds_of(quantize_onnx(data, feeds))

@@ -60,7 +60,7 @@ class Switches:
     def run(self, feed: Feed, rounded: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the outputs with only some groups rounded."""
         chosen = {*rounded}
-        flags = np.array([group in chosen for group in self.groups])
+        flags = np.array([group in chosen for group in self.groups], bool)
         values = self._session.run(self._outputs, {**feed, _FLAGS: flags})
         return dict(zip(self._outputs, values, strict=True))
 
