@@ -300,3 +300,19 @@ def test_a_constant_that_is_no_number_is_refused(tpulite, tmp_path, words, messa
     np.save(tmp_path / "x.npy", draw(2, 1, 4))
     code, _, err = tpulite("quantize", "net.onnx", "--calibrate", "x.npy", *words)
     assert (code, err.strip()) == (2, f"tpulite: {message}")
+
+
+def test_recurrent_nodes_that_stay_whole_are_named_and_counted(tpulite, tmp_path):
+    b = OnnxBuilder()
+    x = b.input("x", (3, 1, 4))
+    for index in range(5):
+        weights = draw(1, 4, 4), draw(1, 4, 4)
+        x = b.node("RNN", x, *weights, name=f"cell{index}", hidden_size=4, clip=2.0)
+        x = b.node("Squeeze", x, np.array([1]))
+    data = b.build(b.node("MatMul", x, draw(4, 4)), dtype="float32")
+    (tmp_path / "net.onnx").write_bytes(data)
+    np.save(tmp_path / "x.npy", draw(4, 3, 1, 4))
+    words = "--calibrate", "x.npy", "--min-cosine", "0"
+    code, out, _ = tpulite("quantize", "net.onnx", *words)
+    assert code == 0 and "cell2: its gates are clipped" in out and "cell3" not in out
+    assert "2 more recurrent nodes stay in floats" in out

@@ -240,6 +240,8 @@ def _check(output: Path, quality: Quality, least: float) -> None:
 def _left(quality: Quality) -> list[str]:
     """Say what stayed in floats, and which weights kept 8 bits."""
     lines = [f"recurrent node {each}; it stays in floats" for each in quality.recurrent[:_BLAMED]]
+    if (more := len(quality.recurrent) - _BLAMED) > 0:
+        lines.append(f"{more} more recurrent nodes stay in floats (--json has all)")
     for left, what in (
         (quality.floats, "activations stay in floats"),
         (quality.int8, "products keep int8 weights"),
