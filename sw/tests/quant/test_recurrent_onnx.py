@@ -166,3 +166,11 @@ def test_without_activations_to_leave_in_floats_a_high_cosine_changes_nothing():
     feeds = recurrent_samples(data, 4)
     found = quantize_onnx(data, feeds, min_cosine=1.0)
     assert kinds_of(found) == kinds_of(quantize_onnx(data, feeds))
+
+
+@pytest.mark.parametrize(("numerics", "middle"), [("ort", 128), ("litert-ref", 0)])
+def test_symmetric_inputs_have_the_middle_as_zero_point(numerics, middle):
+    written = quantized(recurrent_file(FORMS["lstm"]), symmetric=True, numerics=numerics)
+    constants = onnx.load_model_from_string(written).graph.initializer
+    (zero,) = (x for x in constants if x.name == "cell/entering_zero_point")
+    assert onnx.numpy_helper.to_array(zero) == middle

@@ -145,7 +145,8 @@ def quantize_prepared(
         data = _write(model, ranges, inside, settings, streams.weights, keep=keep)
         data = share_scales(data, requantize=settings.integers)
         data = split_spectra(data, spectra, largest, per_channel=settings.per_channel)
-        return split_recurrent(data, Rounding(ranges, settings.per_channel, settings.integers))
+        rounding = Rounding(ranges, settings.per_channel, settings.integers, settings.symmetric)
+        return split_recurrent(data, rounding)
 
     method = settings.ranges if settings.percentile == 100 else "percentile"
     found = written(method)

@@ -33,6 +33,7 @@ class Rounding:
     ranges: Mapping[str, Range]  #: Ranges of float tensors.
     per_channel: bool  #: Whether each output channel of weights has its own scale.
     signed: bool  #: Whether what a node reads becomes int8, not uint8.
+    symmetric: bool  #: Whether the zero point of that is the middle.
 
 
 def whole_recurrent(model: onnx.ModelProto) -> dict[str, str]:
@@ -183,6 +184,9 @@ class _Split:
             if scale is not None and zero is not None and scale.size == 1:
                 return Integers(before.input[1], before.input[2], np.float32(scale.item()))
         low, high = min(rounding.ranges[name][0], 0.0), max(rounding.ranges[name][1], 0.0)
+        if rounding.symmetric:
+            high = max(-low, high)
+            low = -high
         step = np.float32((high - low) / _LEVELS or 1.0)
         dtype = np.int8 if rounding.signed else np.uint8
         zero = np.array(np.iinfo(dtype).min + np.rint(-low / step), dtype)
