@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 __all__ = ["share_scales"]
 
@@ -21,17 +22,25 @@ _MEANS = frozenset({"Resize", "AveragePool", "Pad"})
 
 _ROUNDING = ("QuantizeLinear", "DequantizeLinear")
 
+_INPUT = "_QuantizeLinear_Input"
+"""What ONNX Runtime's quantizer appends to the names of results of a network."""
+
 _OWN = frozenset({"Sigmoid", "Softmax", "Tanh"})
 """Operators whose results have a scale of their own in LiteRT."""
 
 
-def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
+def share_scales(
+    data: bytes, clips: Mapping[str, tuple[float, float]] | None = None, *, requantize: bool = False
+) -> bytes:
     """Give the inputs of each Concat the scale of its result, whose range holds theirs.
 
     Parameters
     ----------
     data : bytes
         An ONNX file in which operators stand between DequantizeLinear and QuantizeLinear.
+    clips : mapping of str to (float, float), optional
+        Results of Relu and Clip in the float network, and between which numbers they are. Where the
+        file has no such operator, rounding clips in its place, and must go on to.
     requantize : bool
         Whether operators between an input and the concatenation that only pass numbers on get its
         scale, too, and what cannot have it is quantized once more: LiteRT's concatenation has no
@@ -40,8 +49,8 @@ def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
     Returns
     -------
     bytes
-        The file; inputs that are inputs of the network, constants, or (without ``requantize``)
-        results of operators that only pass numbers on keep their scales.
+        The file; inputs that are inputs of the network, constants, clipped by their rounding, or
+        (without ``requantize``) results of operators that only pass numbers on keep their scales.
     """
     model = onnx.load_model_from_string(data)
     nodes = model.graph.node
@@ -52,6 +61,8 @@ def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
         for name in node.input:
             readers[name].append(node)
     given = {value.name for value in model.graph.input}
+    outputs = {value.name for value in model.graph.output}
+    clipping = _Clipping(model.graph, clips or {}, producer)
     for concat in reversed(list(nodes)):
         if concat.op_type != "Concat" or concat.output[0] not in quantized:
             continue
@@ -59,11 +70,63 @@ def share_scales(data: bytes, *, requantize: bool = False) -> bytes:
         kept = _PASSING | _OWN if requantize else _PASSING
         for name in concat.input:
             shared = _passed(name, concat, given, producer, readers) if requantize else []
-            for node in shared or _pair(name, producer, kept):
-                node.input[1:] = meaning
+            shared = shared or _pair(name, producer, kept)
+            others = len(readers[name]) > 1 or name in outputs
+            if clipping.may_share(shared, concat.output[0], meaning, others=others):
+                for node in shared:
+                    node.input[1:] = meaning
     if requantize:
         _requantize(model.graph, producer, quantized)
     return model.SerializeToString()
+
+
+class _Clipping:
+    """Relu and Clip that are left out, for the rounding behind them clips.
+
+    Parameters
+    ----------
+    graph : GraphProto
+        A graph with roundings.
+    clips : mapping of str to (float, float)
+        Results of such operators of the float network.
+    producer : mapping of str to NodeProto
+        What computes each tensor.
+    """
+
+    def __init__(
+        self,
+        graph: onnx.GraphProto,
+        clips: Mapping[str, tuple[float, float]],
+        producer: Mapping[str, onnx.NodeProto],
+    ) -> None:
+        self._clips, self._producer = clips, producer
+        self._constants = {each.name: each for each in graph.initializer}
+
+    def may_share(
+        self, nodes: Sequence[onnx.NodeProto], whole: str, meaning: Sequence[str], *, others: bool
+    ) -> bool:
+        """Tell whether roundings may become those of a concatenation; others may read results."""
+        if others and self._ends(whole) is not None:
+            return False  # what the others read would be clipped
+        ends = [self._ends(node.input[0]) for node in nodes if node.op_type == "QuantizeLinear"]
+        ends = [each for each in ends if each is not None]
+        if not ends:
+            return True
+        step, low, high = self._range(meaning)
+        return all(a - step / 2 <= low and high <= b + step / 2 for a, b in ends)
+
+    def _ends(self, name: str) -> tuple[float, float] | None:
+        """Return between which numbers a tensor is clipped by its rounding alone."""
+        source = self._producer.get(name)
+        there = source is not None and source.op_type in ("Relu", "Clip")
+        return None if there else self._clips.get(name.removesuffix(_INPUT))
+
+    def _range(self, meaning: Sequence[str]) -> tuple[float, float, float]:
+        """Return the scale that names of constants mean, and the lowest and highest number."""
+        scale, zero = (numpy_helper.to_array(self._constants[x]) for x in meaning)
+        ends = np.iinfo(zero.dtype)
+        step, middle = float(scale.item()), int(zero.item())
+        return step, (ends.min - middle) * step, (ends.max - middle) * step
 
 
 def _passed(

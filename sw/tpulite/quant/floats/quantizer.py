@@ -21,6 +21,7 @@ from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.floats.cubes import multiply_cubes
 from tpulite.quant.floats.dead import drop_unread, flush_constants, live_channels
+from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
@@ -133,6 +134,7 @@ def quantize_prepared(
     masks = clamp_masks(model, seen)
     inside = blocks | scaled.inside | masks.inside | streams.inside | state_moves(model.graph)
     fixed = scaled.ranges | masks.ranges | streams.ranges
+    clips = _clips(model.graph)
     wide = (node for node in model.graph.node if node.name in spectra.products)
     largest = {node.name: seen.tensors[node.input[0]].largest for node in wide}
 
@@ -143,7 +145,7 @@ def quantize_prepared(
         }
         ranges |= fixed
         data = _write(model, ranges, inside, settings, streams.weights, keep=keep)
-        data = share_scales(data, requantize=settings.integers)
+        data = share_scales(data, clips, requantize=settings.integers)
         data = split_spectra(data, spectra, largest, per_channel=settings.per_channel)
         rounding = Rounding(ranges, settings.per_channel, settings.integers, settings.symmetric)
         return split_recurrent(data, rounding)
@@ -164,6 +166,20 @@ def quantize_prepared(
         worth = max(cosine, min(settings.min_cosine, (1 + cosine) / 2))
         found = mixed if judge.of_file(mixed)[0] > worth else found
     return int4_onnx(found, judge, settings.min_cosine) if settings.int4 else found
+
+
+def _clips(graph: onnx.GraphProto) -> dict[str, Range]:
+    """Return between which numbers the results of Relu and Clip are."""
+    links = Links(graph)
+    found: dict[str, Range] = {}
+    for node in graph.node:
+        if node.op_type == "Relu":
+            found[node.output[0]] = 0.0, np.inf
+        elif node.op_type == "Clip":
+            low, high = (links.scalar(x) for x in [*node.input[1:], "", ""][:2])
+            ends = -np.inf if low is None else low, np.inf if high is None else high
+            found[node.output[0]] = ends
+    return found
 
 
 def _name_all(graph: onnx.GraphProto) -> None:
@@ -202,6 +218,13 @@ def _write(
         overrides = live_channels(model.graph)
     if settings.per_channel and not settings.reduce_range:  # integers of 8 bits
         overrides |= integral_channels(model.graph)
+    # ONNX Runtime would give them the range of what Relu leaves.
+    outputs = {value.name for value in model.graph.output}
+    clipped = {x.input[0] for x in model.graph.node if x.op_type in ("Clip", "Relu")}
+    overrides |= {
+        x: [{"rmin": np.float32(ranges[x][0]), "rmax": np.float32(ranges[x][1])}]
+        for x in sorted(outputs & clipped & ranges.keys())
+    }
     # One scale for a column of weights that are integers.
     overrides |= {
         x: [{"axis": 1, "rmin": np.float32(-end), "rmax": np.float32(end)}]
