@@ -54,6 +54,15 @@ def test_what_is_clipped_stays_so_beside_larger_numbers(tmp_path, numerics, ends
 
 
 @NUMERICS
+@pytest.mark.parametrize("ends", [(0.5, 2), (-3, -0.5), (0.5, None), (None, -0.5)])
+def test_ends_may_both_be_on_one_side_of_zero(numerics, ends):
+    b = OnnxBuilder()
+    x = conv(b, b.input("x", SHAPE))
+    y = b.node("Clip", x, *("" if end is None else np.float32(end) for end in ends))
+    quantized(b.build(y, conv(b, y, 4), dtype="float32"), numerics)
+
+
+@NUMERICS
 def test_numbers_between_the_same_ends_share_a_scale(numerics):
     b = OnnxBuilder()
     x = b.input("x", SHAPE)

@@ -3,6 +3,7 @@
 Each would be rounded to 8 bits beside a convolution; inside it they cost nothing.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.graph import Links
 
-__all__ = ["fold_affines", "write_hard_sigmoids"]
+__all__ = ["center_clips", "fold_affines", "write_hard_sigmoids"]
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -25,6 +26,10 @@ _EPSILON = 1e-5
 
 _HARD_SIGMOID = (0.2, 0.5)
 """Factor and addend of HardSigmoid if a file does not give them."""
+
+
+_NOTICED = 1e-3
+"""Magnitude of an end of Clip that is no guard before a division or a root."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,39 @@ def write_hard_sigmoids(graph: onnx.GraphProto) -> None:
             helper.make_node("Mul", [node.input[0], slope], [scaled], name=scaled),
             helper.make_node("Add", [scaled, offset], [shifted], name=shifted),
             helper.make_node("Clip", [shifted, low, high], [y], name=node.name),
+        ]
+        place = list(graph.node).index(node)
+        graph.node.remove(node)
+        for each in reversed(made):
+            graph.node.insert(place, each)
+
+
+def center_clips(graph: onnx.GraphProto, inside: Collection[str]) -> None:
+    """Write a Clip whose ends are both above or below zero as one that ends at zero, and two sums.
+
+    ONNX Runtime's quantizer leaves Clip to the rounding behind it, whose range always holds zero.
+    ``inside`` has names of operators that are not rounded.
+    """
+    links = Links(graph)
+    for node in [x for x in graph.node if x.op_type == "Clip" and x.name not in inside]:
+        low, high = (links.scalar(x) for x in [*node.input[1:], "", ""][:2])
+        offset = max(0.0, low or 0.0) + min(0.0, high or 0.0)
+        if (
+            abs(offset) < _NOTICED
+            or links.constants[node.input[1 + (offset < 0)]].dtype != np.float32
+        ):
+            continue
+        y = node.output[0]
+        moved, clipped = f"{y}_moved", f"{y}_clipped"
+        shift = add_constant(graph, f"{y}_offset", offset)
+        ends = [
+            "" if end is None else add_constant(graph, f"{y}_{name}", end - offset)
+            for name, end in (("low", low), ("high", high))
+        ]
+        made = [
+            helper.make_node("Sub", [node.input[0], shift], [moved], name=moved),
+            helper.make_node("Clip", [moved, *ends], [clipped], name=node.name),
+            helper.make_node("Add", [clipped, shift], [y], name=f"{y}_whole"),
         ]
         place = list(graph.node).index(node)
         graph.node.remove(node)

@@ -15,7 +15,7 @@ from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
 from tpulite.frontend.onnx.read.model import NUMERICS
-from tpulite.quant.floats.affine import fold_affines, write_hard_sigmoids
+from tpulite.quant.floats.affine import center_clips, fold_affines, write_hard_sigmoids
 from tpulite.quant.floats.biases import fold_factors, join_biases
 from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
@@ -117,6 +117,7 @@ def quantize_prepared(
     drop_unread(model.graph)
     if settings.integers:
         write_hard_sigmoids(model.graph)
+    center_clips(model.graph, inside_blocks(model.graph))
     fold_affines(model)
     fold_factors(model)
     join_biases(model)
