@@ -105,6 +105,24 @@ def test_what_is_no_normalization_is_not_found(axis, power, share, reads):
     assert not find_norms(onnx.load_model_from_string(b.build(*outputs, dtype="float32")))
 
 
+@pytest.mark.parametrize("other", ["mean", "difference"])
+def test_statistics_that_others_read_stay(other):
+    b = OnnxBuilder()
+    x = b.input("x", (1, 5, 16))
+    mean = b.node("ReduceMean", x, axes=[-1])
+    centered = b.node("Sub", x, mean)
+    square = b.node("Pow", centered, np.float32(2))
+    variance = b.node("Add", b.node("ReduceMean", square, axes=[-1]), np.float32(1e-5))
+    y = b.node("Div", centered, b.node("Sqrt", variance))
+    y = b.node("Add", b.node("Mul", y, draw(16)), draw(16))
+    outputs = y, b.node("Add", y, mean) if other == "mean" else centered
+    for count, wanted in ((1, [True]), (2, [False])):
+        model = onnx.load_model_from_string(b.build(*outputs[:count], dtype="float32"))
+        if count == 1:
+            drop_unread(model.graph)
+        assert [norm.centered for norm in find_norms(model)] == wanted
+
+
 @pytest.mark.parametrize("op", ["Mul", "Add"])
 def test_a_square_with_a_number_is_no_normalization(op):
     b = OnnxBuilder()

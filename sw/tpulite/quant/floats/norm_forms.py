@@ -61,9 +61,10 @@ def _decomposed(node: onnx.NodeProto, links: Links, axes: Axes) -> Norm | None:
     if node.op_type != "Sub":
         return None
     mean = links.writer.get(node.input[1])
-    if not _is_mean(mean, node.input[0], links, axes):
-        return None
     centered = node.output[0]
+    alone = links.only_reader(node.input[1]) is node and centered not in links.outputs
+    if not alone or not _is_mean(mean, node.input[0], links, axes):
+        return None
     readers = links.readers.get(centered, [])
     square = next((x for x in readers if is_square(x, links)), None)
     variance = None if square is None else links.only_reader(square.output[0])
