@@ -174,6 +174,23 @@ def test_weights_of_int8_are_kept(tmp_path, form):
         np.testing.assert_array_equal(after, before.astype(np.int64) * factors)
 
 
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (4, 1)])
+def test_factors_of_sums_are_those_of_columns(shape):
+    b = OnnxBuilder()
+    x, scale, zero = b.outputs("DynamicQuantizeLinear", 3, b.input("x", (4, 4)))
+    weight = RNG.integers(-127, 128, (4, 4)).astype(np.int8)
+    sums = b.node("Cast", b.node("MatMulInteger", x, weight, zero), to=TensorProto.FLOAT)
+    y = b.node("Mul", b.node("Mul", sums, np.abs(draw(*shape)) / 100), scale)
+    data = b.build(y, dtype="float32")
+    if shape == (4, 1):  # one for each row, which no weights have
+        with pytest.raises(ValueError, match="already quantized"):
+            fixed_batch(data)
+        return
+    sample = draw(4, 4)
+    (wanted,), (found,) = run_onnx(data, sample), run_onnx(fixed_batch(data), sample)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=0.03 * np.abs(wanted).max())
+
+
 def test_weights_of_7_bits_are_whole():
     weight = RNG.integers(-64, 65, (16, 8))
     weight[0] = 64

@@ -191,7 +191,8 @@ def _parse(data: bytes) -> onnx.ModelProto:
         raise ValueError(f"its integer weights cannot be read: {error}") from error
     for node in model.graph.node:
         if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
-            raise ValueError(f"Node {node.name!r}: the network is already quantized")
+            name = node.name or node.output[0]
+            raise ValueError(f"Node {name!r}: the network is already quantized")
     return model
 
 

@@ -88,13 +88,28 @@ def _integer_product(node: onnx.NodeProto, links: Links) -> None:
     if found is None:
         return
     last, factor = found
-    if node.op_type == "ConvInteger" and factor.size > 1:  # [1, O, 1, 1]; weights [O, I, h, w]
-        factor = factor.reshape(-1, *(1,) * (weight.ndim - 1))
+    factor = _of_channels(factor, weight, 0 if node.op_type == "ConvInteger" else weight.ndim - 1)
+    if factor is None:
+        return
     inputs = [source.input[0], _add(links, f"{node.output[0]}/weight", weight * factor)]
     last.op_type = node.op_type.removesuffix("Integer")
     last.attribute.extend(node.attribute)
     last.name = node.name
     _set_inputs(last, inputs)
+
+
+def _of_channels(factor: np.ndarray, weight: np.ndarray, axis: int) -> np.ndarray | None:
+    """Return a factor of sums as one of weights; None if it is not one for each channel.
+
+    Channels are along an axis of the weights: the first one, [O, I, h, w], or the last one, [I, O].
+    """
+    if factor.size == 1:
+        return factor
+    behind = weight.ndim - 2 if axis == 0 else 0  # axes of sums behind that of channels
+    fits = factor.ndim > behind and factor.shape[factor.ndim - 1 - behind] == factor.size
+    if not fits or factor.size != weight.shape[axis]:
+        return None
+    return factor.reshape(-1, *(1,) * (weight.ndim - 1 - axis))
 
 
 def _scaled(
