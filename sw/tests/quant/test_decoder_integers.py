@@ -21,6 +21,7 @@ from tpulite.quant.quality_onnx import measure_quality
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.graphs.onnx_decoders import CURVES, NORMS, ROTATIONS, OnnxDecoder
 from tpulite_testing.quick_options import quick_options
 from tpulite_testing.regress import breadth
@@ -165,3 +166,20 @@ def test_commands_take_a_decoder_from_floats_to_cycles(tpulite, tmp_path):
     assert (code, "cycle model" in out) == (0, True)
     code, out, _ = tpulite("compare", "net.int8.onnx", "--limit", "1")
     assert (code, "every bit is the same" in out) == (0, True)
+
+
+def test_a_normalization_of_an_input_keeps_its_factors_and_addends():
+    rng = np.random.default_rng(3)
+    b = OnnxBuilder()
+    x = b.input("x", (1, 5, 16))
+    centered = b.node("Sub", x, b.node("ReduceMean", x, axes=[-1]))
+    square = b.node("Mul", centered, centered)
+    variance = b.node("Add", b.node("ReduceMean", square, axes=[-1]), np.float32(1e-5))
+    y = b.node("Div", centered, b.node("Sqrt", variance))
+    gamma, beta, weight = (rng.normal(size=n).astype(np.float32) for n in (16, 16, (16, 16)))
+    y = b.node("Add", b.node("Mul", y, gamma), beta)
+    float_file = b.build(b.node("MatMul", y, weight), dtype="float32")
+    feeds = [{"x": rng.normal(size=(1, 5, 16)).astype(np.float32)} for _ in range(8)]
+    data = quantize_onnx(float_file, feeds, numerics="litert-ref")
+    (output,) = measure_quality(float_file, data, feeds).outputs
+    assert output.cosine > 0.999

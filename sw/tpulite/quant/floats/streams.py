@@ -294,8 +294,9 @@ class _Writer:
     def _scale_front(self, norm: Norm) -> None:
         """Divide a normalization that the CPU computes."""
         divisor = self._stream[norm.y].divisor
-        for (node, index), value in zip(norm.places, (norm.gamma, norm.beta), strict=False):
-            name = add_constant(self._graph, f"{norm.y}_{index}_divided", value / divisor)
+        values = {"factor": norm.gamma, "addend": norm.beta}
+        for (node, index), (what, value) in zip(norm.places, values.items(), strict=False):
+            name = add_constant(self._graph, f"{norm.y}_{what}_divided", value / divisor)
             del node.input[index : index + 1]
             node.input.insert(index, name)
 
