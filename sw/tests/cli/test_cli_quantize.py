@@ -316,3 +316,22 @@ def test_recurrent_nodes_that_stay_whole_are_named_and_counted(tpulite, tmp_path
     code, out, _ = tpulite("quantize", "net.onnx", *words)
     assert code == 0 and "cell2: its gates are clipped" in out and "cell3" not in out
     assert "2 more recurrent nodes stay in floats" in out
+
+
+def test_a_constant_input_decides_a_branch_of_the_written_file(tpulite, tmp_path):
+    b = OnnxBuilder()
+    y, kind = b.node("MatMul", b.input("x", (1, 4)), draw(4, 4)), onnx.TensorProto.FLOAT
+    branches = {}
+    for name, operator in (("then_branch", "Relu"), ("else_branch", "Neg")):
+        result = onnx.helper.make_tensor_value_info("made", kind, (1, 4))
+        node = onnx.helper.make_node(operator, [y], ["made"])
+        branches[name] = onnx.helper.make_graph([node], name, [], [result])
+    fast = b.node("Equal", b.input("rate", (), "int64"), np.array(16000))
+    (tmp_path / "net.onnx").write_bytes(b.build(b.node("If", fast, **branches)))
+    np.save(tmp_path / "x.npy", draw(4, 1, 4))
+    words = ("net.onnx", "--calibrate", "x.npy", "--set", "rate=16000")
+    code, _, err = tpulite("quantize", *words, "-o", "int8.onnx")
+    assert (code, err) == (0, "")
+    graph = onnx.load(tmp_path / "int8.onnx").graph
+    assert [each.name for each in graph.input] == ["x"]
+    assert not {"If", "Neg"} & {node.op_type for node in graph.node}

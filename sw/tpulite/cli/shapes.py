@@ -67,7 +67,7 @@ set_option = option(
     type=_Number(),
     multiple=True,
     metavar="INPUT=NUMBER",
-    help="Make an input of an ONNX file a constant; branches that it decides are left out.",
+    help="Make an input of an ONNX file a constant, which may decide branches (If).",
 )
 
 dim_option = option(

@@ -9,7 +9,15 @@ from onnx import numpy_helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of, names_read
 
-__all__ = ["MOVING", "PRODUCTS", "Links", "has_attention", "is_square", "is_transposed"]
+__all__ = [
+    "MOVING",
+    "PRODUCTS",
+    "Links",
+    "has_attention",
+    "is_square",
+    "is_transposed",
+    "sort_nodes",
+]
 
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"})
 """Operators that multiply tensors."""
@@ -69,6 +77,27 @@ class Links:
                 found[id(node)] = node
                 todo += node.input
         return list(found.values())
+
+
+def sort_nodes(graph: onnx.GraphProto) -> None:
+    """Put operators behind those whose results they read, in bodies, too; others stay in order."""
+    missing = {name for node in graph.node for name in node.output if name}
+    done: list[onnx.NodeProto] = []
+    todo = list(graph.node)
+    while todo:
+        later = []
+        for node in todo:
+            if missing.isdisjoint(names_read(node).difference(node.output)):
+                done.append(node)
+                missing.difference_update(node.output)
+            else:
+                later.append(node)
+        if len(later) == len(todo):  # names inside bodies are those of others
+            done += later
+            break
+        todo = later
+    del graph.node[:]
+    graph.node.extend(done)
 
 
 def is_transposed(product: onnx.NodeProto) -> bool:

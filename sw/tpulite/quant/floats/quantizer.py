@@ -21,7 +21,7 @@ from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.floats.cubes import multiply_cubes
 from tpulite.quant.floats.dead import drop_unread, flush_constants, live_channels
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.graph import Links, sort_nodes
 from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
@@ -255,8 +255,9 @@ def _write(
         },
     )
     quantizer.quantize_model()
-    quantizer.model.topological_sort()
+    quantizer.model.topological_sort()  # without what bodies read
     written = quantizer.model.model
+    sort_nodes(written.graph)
     if settings.integers:
         known = {x.key: x.value for x in model.metadata_props}
         helper.set_model_props(written, known | {NUMERICS: settings.numerics})
