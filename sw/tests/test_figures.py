@@ -20,7 +20,7 @@ PAGES = (
         for name in (
             *("index", "tutorial", "networks", "frameworks", "check", "web", "firmware", "explore"),
             *("architecture", "study", "glossary", "numerics", "recipes", "release"),
-            *("silicon", "fpga", "soc", "trust", "exactness", "evaluate"),
+            *("silicon", "fpga", "soc", "trust", "exactness", "evaluate", "reading"),
         )
     ),
     *(f"docs/learn/{path.name}" for path in (ROOT / "docs/learn").glob("*.md")),

@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
+from onnx import numpy_helper
 
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.floats.recurrent.layer import MOST_STEPS
@@ -93,6 +94,14 @@ def test_a_recurrence_rounds_its_input_as_the_product_before_it(tmp_path):
 def test_weights_of_one_scale(tmp_path):
     written = quantized(recurrent_file(FORMS["lstm"]), per_channel=False)
     assert equals_library(tmp_path, written, "ort").host_macs == 0
+
+
+def test_weights_of_seven_bits():
+    written = quantized(recurrent_file(FORMS["lstm"]), reduce_range=True)
+    graph = onnx.load_model_from_string(written).graph
+    read = {node.input[1] for node in graph.node if node.op_type == "MatMulInteger"}
+    weights = [numpy_helper.to_array(x) for x in graph.initializer if x.name in read]
+    assert {np.abs(each).max() for each in weights} == {64}
 
 
 def draw(rng: np.random.Generator, *shape: int) -> np.ndarray:

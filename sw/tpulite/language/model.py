@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.golden.timing import total_cycles
-from tpulite.language.prefill import Prefill, prefill_tokens
+from tpulite.language.prefill import Prefill, TokenNetwork, prefill_tokens
 from tpulite.language.sampling import Sampling
 from tpulite.language.weights import read_llama
 from tpulite.needs import require_package
@@ -26,25 +25,13 @@ POSITIONS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class LanguageModel:
+class LanguageModel(TokenNetwork):
     """A model whose network computes the logits of one token, from it and a cache."""
 
-    #: The compiled network of :func:`tpulite.language.step.step_file`; its states are the cache.
-    network: Model
     vocabulary: int  #: Tokens that it knows.
     #: Tokens that the cache holds; by default it keeps the last ones of a text of any length.
     positions: int | None = None
     prefill: Prefill | None = None  #: The network of prompts; without it they go token by token.
-
-    @cached_property
-    def cycles(self) -> int:
-        """Cycles of a token by the cycle model."""
-        return total_cycles(self.network.programs)
-
-    @cached_property
-    def kept_cycles(self) -> int:
-        """The same of a token that goes into the cache and gives no logits."""
-        return total_cycles(self.network.kept_programs)
 
     @property
     def weight_bytes(self) -> int:

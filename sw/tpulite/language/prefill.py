@@ -10,7 +10,7 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.golden.timing import total_cycles
 from tpulite.runtime.model import Model
 
-__all__ = ["Prefill", "prefill_tokens"]
+__all__ = ["Prefill", "TokenNetwork", "prefill_tokens"]
 
 _DIGITS = 2
 """Rows of a token."""
@@ -41,12 +41,11 @@ def prefill_tokens(config: Config, *, int4: bool = False) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Prefill:
-    """A network that takes several tokens of a prompt in a run."""
+class TokenNetwork:
+    """A network of tokens, and how long a run of it takes."""
 
     #: The compiled network of :func:`tpulite.language.step.step_file`; its states are the cache.
     network: Model
-    tokens: int  #: Tokens of a run, padding included.
 
     @cached_property
     def cycles(self) -> int:
@@ -57,6 +56,13 @@ class Prefill:
     def kept_cycles(self) -> int:
         """The same of a run that fills the cache and gives no logits."""
         return total_cycles(self.network.kept_programs)
+
+
+@dataclass(frozen=True, eq=False)
+class Prefill(TokenNetwork):
+    """A network that takes several tokens of a prompt in a run."""
+
+    tokens: int  #: Tokens of a run, padding included.
 
     def given(self, tokens: Sequence[int], position: int) -> dict[str, np.ndarray]:
         """Return the inputs of the network for some tokens, the first one at a position."""

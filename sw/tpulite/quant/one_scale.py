@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tpulite.quant.floats.graph import ROUNDED
+
 __all__ = ["share_scales"]
 
 _PASSING = frozenset(
@@ -21,9 +23,6 @@ _MEANS = frozenset({"Resize", "AveragePool", "Pad"})
 """Those that compute something, though of the same scale."""
 
 _ROUNDING = ("QuantizeLinear", "DequantizeLinear")
-
-_INPUT = "_QuantizeLinear_Input"
-"""What ONNX Runtime's quantizer appends to the names of results of a network."""
 
 _OWN = frozenset({"Sigmoid", "Softmax", "Tanh"})
 """Operators whose results have a scale of their own in LiteRT."""
@@ -119,7 +118,7 @@ class _Clipping:
         """Return between which numbers a tensor is clipped by its rounding alone."""
         source = self._producer.get(name)
         there = source is not None and source.op_type in ("Relu", "Clip")
-        return None if there else self._clips.get(name.removesuffix(_INPUT))
+        return None if there else self._clips.get(name.removesuffix(ROUNDED))
 
     def _range(self, meaning: Sequence[str]) -> tuple[float, float, float]:
         """Return the scale that names of constants mean, and the lowest and highest number."""

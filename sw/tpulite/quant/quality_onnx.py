@@ -10,7 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 from tpulite.frontend.onnx.library import expose, open_session
-from tpulite.quant.floats.graph import MOVING, Links
+from tpulite.quant.floats.graph import MOVING, ROUNDED, Links
 from tpulite.quant.floats.masks import FAR, scores_of
 from tpulite.quant.floats.mixed import floats_of
 from tpulite.quant.floats.observe import level_of
@@ -20,9 +20,6 @@ from tpulite.quant.int4_onnx import int8_weights
 from tpulite.quant.quality import BEST, OutputSums, Quality, Sums, TensorError
 
 __all__ = ["measure_quality"]
-
-_INPUT = "_QuantizeLinear_Input"
-"""What ONNX Runtime's quantizer appends to the names of results of a network."""
 
 
 @dataclass
@@ -130,7 +127,7 @@ def _integers(model: onnx.ModelProto, floats: onnx.ModelProto) -> _Integers:
     for node in model.graph.node:
         if node.op_type != "QuantizeLinear" or node.output[0] not in real:
             continue  # what integer products read, of which this may be a byte
-        name = node.input[0].removesuffix(_INPUT)
+        name = node.input[0].removesuffix(ROUNDED)
         if name in known and node.input[1] in constants:
             zero = constants[node.input[2]] if len(node.input) > 2 else np.zeros(())
             integers.names[name] = node.output[0]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tpulite.frontend.onnx.read.attributes import rename_tensors
 from tpulite.frontend.onnx.signs import AS_UINT8
 from tpulite.needs import require_package
 
@@ -304,20 +305,7 @@ def _rename(model: onnx.ModelProto, original: onnx.ModelProto) -> None:
             taken.add(name)
             names[output] = name
     if names:
-        _replace_names(model.graph, names)
-
-
-def _replace_names(graph: onnx.GraphProto, names: dict[str, str]) -> None:
-    """Rename tensors wherever they are read, the graphs in nodes included."""
-    for value in (*graph.value_info, *graph.output):
-        value.name = names.get(value.name, value.name)
-    for node in graph.node:
-        for ends in (node.input, node.output):
-            for index, name in enumerate(ends):
-                ends[index] = names.get(name, name)
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                _replace_names(inner, names)
+        rename_tensors(model.graph, names)
 
 
 def _quantized_name(node: onnx.NodeProto | None, readers: dict[str, list[onnx.NodeProto]]) -> str:

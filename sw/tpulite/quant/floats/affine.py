@@ -12,7 +12,7 @@ from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.constants import add_constant
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.graph import Links, replace_node
 
 __all__ = ["center_clips", "fold_affines", "write_hard_sigmoids"]
 
@@ -71,10 +71,7 @@ def write_hard_sigmoids(graph: onnx.GraphProto) -> None:
             helper.make_node("Add", [scaled, offset], [shifted], name=shifted),
             helper.make_node("Clip", [shifted, low, high], [y], name=node.name),
         ]
-        place = list(graph.node).index(node)
-        graph.node.remove(node)
-        for each in reversed(made):
-            graph.node.insert(place, each)
+        replace_node(graph, node, made)
 
 
 def center_clips(graph: onnx.GraphProto, inside: Collection[str]) -> None:
@@ -104,10 +101,7 @@ def center_clips(graph: onnx.GraphProto, inside: Collection[str]) -> None:
             helper.make_node("Clip", [moved, *ends], [clipped], name=node.name),
             helper.make_node("Add", [clipped, shift], [y], name=f"{y}_whole"),
         ]
-        place = list(graph.node).index(node)
-        graph.node.remove(node)
-        for each in reversed(made):
-            graph.node.insert(place, each)
+        replace_node(graph, node, made)
 
 
 def _fold(graph: onnx.GraphProto, node: onnx.NodeProto, links: Links) -> bool:
@@ -153,7 +147,7 @@ def _move_factor(
     names = [first.x if x == affine.x else x for x in node.input]
     place = next(i for i, x in enumerate(names) if x in links.constants)
     addend = links.constants[names[place]] / first.factor.item()
-    names[place] = add_constant(graph, f"{y}_{len(graph.initializer)}_addend", addend)
+    names[place] = add_constant(graph, f"{y}_addend", addend)
     del node.input[:]
     node.input.extend(names)
     node.output[0] = divided
@@ -286,7 +280,7 @@ def _set(
     graph: onnx.GraphProto, node: onnx.NodeProto, weight: np.ndarray, bias: np.ndarray
 ) -> None:
     """Give a convolution constants of its own."""
-    names = [f"{node.output[0]}_{len(graph.initializer)}_{what}" for what in ("weight", "bias")]
+    names = [f"{node.output[0]}_{what}" for what in ("weight", "bias")]
     del node.input[1:]
     node.input.extend(
         add_constant(graph, name, value) for name, value in zip(names, (weight, bias), strict=True)

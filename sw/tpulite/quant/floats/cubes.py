@@ -3,7 +3,7 @@
 import onnx
 from onnx import helper
 
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.graph import Links, replace_node
 
 __all__ = ["multiply_cubes"]
 
@@ -19,7 +19,4 @@ def multiply_cubes(graph: onnx.GraphProto) -> None:
             helper.make_node("Mul", [x, x], [square], name=square),
             helper.make_node("Mul", [x, square], list(node.output), name=node.name),
         ]
-        place = list(graph.node).index(node)
-        graph.node.remove(node)
-        for each in reversed(made):
-            graph.node.insert(place, each)
+        replace_node(graph, node, made)

@@ -1,5 +1,6 @@
 """Channels and constants that hold nothing, and operators whose results nothing reads."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,18 @@ from onnx import numpy_helper
 from tpulite.frontend.onnx.read.attributes import names_read
 from tpulite.quant.floats.graph import Links, is_transposed
 
-__all__ = ["channel_axis", "drop_unread", "flush_constants", "live_channels", "usual_ends"]
+__all__ = [
+    "Overrides",
+    "channels_of_weights",
+    "drop_unread",
+    "flush_constants",
+    "live_channels",
+    "ranges_of_channels",
+    "usual_ends",
+]
+
+Overrides = dict[str, list[dict[str, Any]]]
+"""Ranges of weights by their names, as ONNX Runtime's quantizer takes them."""
 
 _NOTHING = 1e-20
 """Magnitude below which a constant is zero."""
@@ -37,26 +49,34 @@ def drop_unread(graph: onnx.GraphProto) -> None:
             graph.node.remove(node)
 
 
-def live_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:
+def live_channels(graph: onnx.GraphProto) -> Overrides:
     """Return ranges of the channels of weights of which some are dead: those get a usual range.
 
     Their biases are then as fine as those of other channels.
     """
+    overrides: Overrides = {}
+    for name, axis, rows in channels_of_weights(graph):
+        ends, dead = usual_ends(np.abs(rows).max(axis=1, initial=0))
+        if dead.any():
+            overrides[name] = ranges_of_channels(axis, ends)
+    return overrides
+
+
+def channels_of_weights(graph: onnx.GraphProto) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yield names of constant weights, their axis of channels, and float64 [channels, others]."""
     links = Links(graph)
-    overrides: dict[str, list[dict[str, Any]]] = {}
     for node in graph.node:
-        axis = channel_axis(node)
+        axis = _channel_axis(node)
         weight = links.constants.get(node.input[1]) if axis is not None else None
         if axis is None or weight is None or weight.ndim <= axis:
             continue
-        rest = tuple(i for i in range(weight.ndim) if i != axis)
-        largest = np.abs(weight).max(axis=rest, initial=0).astype(np.float64)
-        ends, dead = usual_ends(largest)
-        if not dead.any():
-            continue
-        ends = ends.astype(np.float32)
-        overrides[node.input[1]] = [{"axis": axis, "rmin": -end, "rmax": end} for end in ends]
-    return overrides
+        rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1)
+        yield node.input[1], axis, rows.astype(np.float64)
+
+
+def ranges_of_channels(axis: int, ends: np.ndarray) -> list[dict[str, Any]]:
+    """Return what ONNX Runtime's quantizer is told of weights: the largest of each channel."""
+    return [{"axis": axis, "rmin": -end, "rmax": end} for end in ends.astype(np.float32)]
 
 
 def usual_ends(largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +86,7 @@ def usual_ends(largest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(dead, usual, largest), dead
 
 
-def channel_axis(node: onnx.NodeProto) -> int | None:
+def _channel_axis(node: onnx.NodeProto) -> int | None:
     """Return the axis of weights along which an operator has channels of its result."""
     if node.op_type == "Gemm":
         return 0 if is_transposed(node) else 1

@@ -11,7 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
-from tpulite.frontend.onnx.read.attributes import attributes_of, names_read
+from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.constants import add_constant, drop_constants
 from tpulite.quant.floats.dead import drop_unread
 from tpulite.quant.floats.graph import Links
 
@@ -37,7 +38,8 @@ def dequantize_weights(model: onnx.ModelProto) -> None:
     for node in list(graph.node):
         if (rewrite := _REWRITES.get(node.op_type)) is not None:
             rewrite(node, links)
-    _remove_unread(graph)
+    drop_unread(graph)
+    drop_constants(graph)
 
 
 def has_integer_weights(graph: onnx.GraphProto) -> bool:
@@ -91,11 +93,11 @@ def _integer_product(node: onnx.NodeProto, links: Links) -> None:
     factor = _of_channels(factor, weight, 0 if node.op_type == "ConvInteger" else weight.ndim - 1)
     if factor is None:
         return
-    inputs = [source.input[0], _add(links, f"{node.output[0]}/weight", weight * factor)]
+    name = add_constant(links.graph, f"{node.output[0]}/weight", weight * factor, None)
     last.op_type = node.op_type.removesuffix("Integer")
     last.attribute.extend(node.attribute)
     last.name = node.name
-    _set_inputs(last, inputs)
+    _set_inputs(last, [source.input[0], name])
 
 
 def _of_channels(factor: np.ndarray, weight: np.ndarray, axis: int) -> np.ndarray | None:
@@ -145,7 +147,7 @@ def _joined_product(node: onnx.NodeProto, links: Links) -> None:
     """Make a product of floats of DynamicQuantizeMatMul."""
     weight, scale = _centered(node, 1, 3, links), links.constants.get(node.input[2])
     if weight is not None and scale is not None:
-        name = _add(links, f"{node.output[0]}/weight", weight * scale)
+        name = add_constant(links.graph, f"{node.output[0]}/weight", weight * scale, None)
         _product_and_sum(node, name, [*node.input, ""][4], links)
 
 
@@ -168,7 +170,7 @@ def _blocks(node: onnx.NodeProto, links: Links) -> None:
     points = points.reshape(n, blocks, 1).astype(np.float32)
     real = (values - points) * scales.reshape(n, blocks, 1)
     weight = real.reshape(n, -1)[:, :k].T.astype(scales.dtype)
-    name = _add(links, f"{node.output[0]}/weight", weight)
+    name = add_constant(links.graph, f"{node.output[0]}/weight", weight, None)
     _product_and_sum(node, name, names[5], links)
 
 
@@ -190,7 +192,7 @@ def _row_of_table(node: onnx.NodeProto, links: Links) -> None:
     if table is None or point is None:
         return
     real = (table.astype(np.float32) - np.float32(point)) * np.float32(scale)
-    name = _add(links, f"{node.output[0]}/table", real)
+    name = add_constant(links.graph, f"{node.output[0]}/table", real, None)
     node.op_type = "Gather"
     del node.attribute[:]
     node.attribute.extend(gather.attribute)
@@ -218,12 +220,6 @@ def _centered(node: onnx.NodeProto, weight: int, point: int, links: Links) -> np
     return values.astype(np.float32) - points.astype(np.float32)
 
 
-def _add(links: Links, name: str, value: np.ndarray) -> str:
-    """Add a constant; return its name."""
-    links.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-    return name
-
-
 def _product_and_sum(node: onnx.NodeProto, weight: str, bias: str, links: Links) -> None:
     """Make a MatMul of a node, with an Add behind it for a bias."""
     x, y = node.input[0], node.output[0]
@@ -240,15 +236,6 @@ def _product_and_sum(node: onnx.NodeProto, weight: str, bias: str, links: Links)
 def _set_inputs(node: onnx.NodeProto, names: list[str]) -> None:
     del node.input[:]
     node.input.extend(names)
-
-
-def _remove_unread(graph: onnx.GraphProto) -> None:
-    """Take out nodes that nothing reads, and constants."""
-    drop_unread(graph)
-    read = {value.name for value in graph.output}.union(*map(names_read, graph.node))
-    constants = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend(constants)
 
 
 def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:

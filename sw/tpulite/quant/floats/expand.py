@@ -4,18 +4,18 @@ Shapes behind them are then known, and what follows looks for one form of each.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import ArrayLike
-from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.written import Written
 
 __all__ = ["expand_decoders"]
 
@@ -53,12 +53,13 @@ def _expand(model: onnx.ModelProto, opset: int, rules: "_Rules") -> None:
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
         rule = rules.get((node.domain, node.op_type))
-        expansion = _Expansion(node, links, axes, opset)
+        written = Written(node.output[0], opset)
+        expansion = _Expansion(node, links, axes, written)
         if rule is None or not rule(expansion):
             nodes.append(node)
             continue
-        nodes += expansion.nodes
-        model.graph.initializer.extend(expansion.constants)
+        nodes += written.nodes
+        model.graph.initializer.extend(written.constants)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
 
@@ -70,9 +71,7 @@ class _Expansion:
     node: onnx.NodeProto
     links: Links
     axes: Axes
-    opset: int
-    nodes: list[onnx.NodeProto] = field(default_factory=list)
-    constants: list[onnx.TensorProto] = field(default_factory=list)
+    written: Written
 
     def input(self, index: int) -> str:
         """Return the name of an input; empty if it is not given."""
@@ -85,16 +84,13 @@ class _Expansion:
 
     def constant(self, value: ArrayLike) -> str:
         """Add a constant."""
-        name = f"{self.node.output[0]}/constant{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
+        count = len(self.written.constants)
+        return self.written.constant(f"constant{count}", np.asarray(value))
 
     def add(self, op: str, *inputs: str, y: str = "", **attributes: Any) -> str:
         """Add an operator; return the name of its result."""
-        y = y or f"{self.node.output[0]}/{op}{len(self.nodes)}"
-        name = f"{self.node.name or self.node.output[0]}/{op}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [y], name=name, **attributes))
-        return y
+        role = f"{op}{len(self.written.nodes)}"
+        return self.written.add(op, inputs, role, output=y, **attributes)
 
 
 def _simplified(e: _Expansion) -> bool:
@@ -115,7 +111,7 @@ def _skip_simplified(e: _Expansion) -> bool:
 
 def _skip(e: _Expansion) -> bool:
     """Normalize a sum: x, skip, factors, addends, bias; the sum is the last output."""
-    if e.output(1) or e.output(2) or e.opset < _LAYER_NORM:
+    if e.output(1) or e.output(2) or e.written.opset < _LAYER_NORM:
         return False
     epsilon = attributes_of(e.node).get("epsilon", _EPSILON_OF_SUMS)
     given = [e.input(2), *([e.input(3)] if e.input(3) else [])]
@@ -140,7 +136,7 @@ def _rms(e: _Expansion, x: str, gamma: str, usual: float) -> None:
     """Normalize; ``usual`` is the epsilon of a node that has none."""
     epsilon = e.constant(np.float32(attributes_of(e.node).get("epsilon", usual)))
     square = e.add("Mul", x, x)
-    if e.opset < _AXES_INPUT:
+    if e.written.opset < _AXES_INPUT:
         mean = e.add("ReduceMean", square, axes=[-1])
     else:
         mean = e.add("ReduceMean", square, e.constant(np.array([-1])))

@@ -1,6 +1,7 @@
 """Who writes and reads the tensors of an ONNX graph."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,10 +13,12 @@ from tpulite.frontend.onnx.read.attributes import attributes_of, names_read
 __all__ = [
     "MOVING",
     "PRODUCTS",
+    "ROUNDED",
     "Links",
     "has_attention",
     "is_square",
     "is_transposed",
+    "replace_node",
     "sort_nodes",
 ]
 
@@ -24,6 +27,9 @@ PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"})
 
 MOVING = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
 """Operators of one tensor that only move numbers."""
+
+ROUNDED = "_QuantizeLinear_Input"
+"""What ONNX Runtime's quantizer appends to the name of a graph's output before it is rounded."""
 
 
 @dataclass
@@ -77,6 +83,16 @@ class Links:
                 found[id(node)] = node
                 todo += node.input
         return list(found.values())
+
+
+def replace_node(
+    graph: onnx.GraphProto, node: onnx.NodeProto, made: Sequence[onnx.NodeProto]
+) -> None:
+    """Put operators in the place of another one."""
+    place = list(graph.node).index(node)
+    graph.node.remove(node)
+    for each in reversed(made):
+        graph.node.insert(place, each)
 
 
 def sort_nodes(graph: onnx.GraphProto) -> None:

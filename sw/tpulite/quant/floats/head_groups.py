@@ -5,11 +5,12 @@ Queries of the heads that share them become rows of one product; only shapes cha
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.graph import PRODUCTS, Links
+from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.graph import PRODUCTS, Links, replace_node
 
 __all__ = ["repeat_by_tiles", "share_heads"]
 
@@ -54,10 +55,7 @@ def share_heads(model: onnx.ModelProto) -> None:
             helper.make_node("MatMul", [x, source], [y], name=node.name),
             _reshape(graph, y, node.output[0], result),
         ]
-        place = list(graph.node).index(node)
-        graph.node.remove(node)
-        for each in reversed(made):
-            graph.node.insert(place, each)
+        replace_node(graph, node, made)
 
 
 def repeat_by_tiles(model: onnx.ModelProto) -> None:
@@ -76,7 +74,8 @@ def repeat_by_tiles(model: onnx.ModelProto) -> None:
         if behind and len(x) == len(y) and 0 not in (*x, *y) and node.input[1] in links.constants:
             times = [many // one for one, many in zip(x, y, strict=True)]
             node.op_type = "Tile"
-            node.input[1] = _numbers(model.graph, f"{node.output[0]}_times", times)
+            name = f"{node.output[0]}_times"
+            node.input[1] = add_constant(model.graph, name, times, np.int64)
 
 
 def _source(name: str, links: Links, axes: Axes) -> str | None:
@@ -102,10 +101,5 @@ def _source(name: str, links: Links, axes: Axes) -> str | None:
 
 
 def _reshape(graph: onnx.GraphProto, x: str, y: str, shape: list[int]) -> onnx.NodeProto:
-    constant = _numbers(graph, f"{y}_shape", shape)
+    constant = add_constant(graph, f"{y}_shape", shape, np.int64)
     return helper.make_node("Reshape", [x, constant], [y], name=f"{y}_Reshape")
-
-
-def _numbers(graph: onnx.GraphProto, name: str, value: list[int]) -> str:
-    graph.initializer.append(numpy_helper.from_array(np.array(value, np.int64), name))
-    return name

@@ -1,12 +1,14 @@
 """Weights that are integers times a scale already, as files with integer weights have them."""
 
-from typing import Any
-
 import numpy as np
 import onnx
 
-from tpulite.quant.floats.dead import channel_axis, usual_ends
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.dead import (
+    Overrides,
+    channels_of_weights,
+    ranges_of_channels,
+    usual_ends,
+)
 
 __all__ = ["integral_channels"]
 
@@ -20,27 +22,19 @@ _TRIED = 16
 """Weights of a channel that are looked at before all are."""
 
 
-def integral_channels(graph: onnx.GraphProto) -> dict[str, list[dict[str, Any]]]:
+def integral_channels(graph: onnx.GraphProto) -> Overrides:
     """Return ranges of weights with which int8 is exact.
 
     The range of a channel is 127 times a number of which its weights are multiples. Left out are
     weights that have a channel without such a range, and those whose largest weights are the ends
     anyway.
     """
-    links = Links(graph)
-    found: dict[str, list[dict[str, Any]]] = {}
-    for node in graph.node:
-        axis = channel_axis(node)
-        weight = links.constants.get(node.input[1]) if axis is not None else None
-        if axis is None or weight is None or weight.ndim <= axis:
-            continue
-        rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1).astype(np.float64)
+    found: Overrides = {}
+    for name, axis, rows in channels_of_weights(graph):
         ends, dead = usual_ends(np.abs(rows).max(axis=1, initial=0))
         steps = [_LARGEST if dead[i] else _steps(np.abs(row)) for i, row in enumerate(rows)]
-        if 0 in steps or min(steps) == _LARGEST:
-            continue
-        ends = (ends * _LARGEST / steps).astype(np.float32)
-        found[node.input[1]] = [{"axis": axis, "rmin": -end, "rmax": end} for end in ends]
+        if 0 not in steps and min(steps) < _LARGEST:
+            found[name] = ranges_of_channels(axis, ends * _LARGEST / steps)
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from tpulite.frontend.onnx.library import open_session
+from tpulite.quant.floats.graph import ROUNDED
 from tpulite.quant.floats.observe import Feed, level_of
 from tpulite.quant.floats.padding import live_rows, padding_input
 from tpulite.quant.floats.switches import Switches, remove_roundings
@@ -108,7 +109,7 @@ def _marked(data: bytes, groups: Sequence[str]) -> bytes:
     before = onnx.load_model_from_string(data)
     chosen = {*groups}
     names = (
-        node.input[0].removesuffix("_QuantizeLinear_Input")
+        node.input[0].removesuffix(ROUNDED)
         for node in before.graph.node
         if node.op_type == "QuantizeLinear" and node.input[1] in chosen
     )

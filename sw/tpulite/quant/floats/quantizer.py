@@ -27,6 +27,7 @@ from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
 from tpulite.quant.floats.mixed import Judge, leave_floats
 from tpulite.quant.floats.observe import Feed, observe
+from tpulite.quant.floats.products import Weights
 from tpulite.quant.floats.ranges import Method, Range, choose_range
 from tpulite.quant.floats.recurrent.split import Rounding, split_recurrent
 from tpulite.quant.floats.recurrent.states import state_moves
@@ -139,6 +140,8 @@ def quantize_prepared(
     wide = (node for node in model.graph.node if node.name in spectra.products)
     largest = {node.name: seen.tensors[node.input[0]].largest for node in wide}
 
+    weights = Weights(settings.per_channel, settings.reduce_range)
+
     def written(method: Method, *, keep: bool = False) -> bytes:
         ranges = {
             name: choose_range(each, method, settings.percentile)
@@ -147,8 +150,8 @@ def quantize_prepared(
         ranges |= fixed
         data = _write(model, ranges, inside, settings, streams.weights, keep=keep)
         data = share_scales(data, clips, requantize=settings.integers)
-        data = split_spectra(data, spectra, largest, per_channel=settings.per_channel)
-        rounding = Rounding(ranges, settings.per_channel, settings.integers, settings.symmetric)
+        data = split_spectra(data, spectra, largest, weights)
+        rounding = Rounding(ranges, weights, settings.integers, settings.symmetric)
         return split_recurrent(data, rounding)
 
     method = settings.ranges if settings.percentile == 100 else "percentile"

@@ -12,7 +12,7 @@ from tpulite.frontend.onnx.cut import cut_onnx
 from tpulite.frontend.onnx.library import open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
-from tpulite.quant.floats.graph import PRODUCTS, Links
+from tpulite.quant.floats.graph import PRODUCTS, Links, replace_node
 
 __all__ = ["angles_of", "multiply_positions", "turn_by_products"]
 
@@ -81,11 +81,8 @@ def turn_by_products(model: onnx.ModelProto) -> None:
             if found is None:
                 continue
             done.add(name)
-            old = links.writer[name]
-            place = list(model.graph.node).index(old)
-            model.graph.node.remove(old)
-            for each in reversed(_product(*found, name, links, axes, model.graph)):
-                model.graph.node.insert(place, each)
+            made = _product(*found, name, links, axes, model.graph)
+            replace_node(model.graph, links.writer[name], made)
 
 
 def _product(

@@ -3,7 +3,7 @@
 import onnx
 from onnx import helper
 
-from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.graph import Links, replace_node
 
 __all__ = ["join_sigmoids"]
 
@@ -22,16 +22,14 @@ def join_sigmoids(graph: onnx.GraphProto) -> None:
         x = _negated_power(total, links)
         if total is None or x is None or links.only_reader(total.output[0]) is None:
             continue
-        y, place = node.output[0], list(graph.node).index(node)
+        y = node.output[0]
         over = node.input[0] if node.op_type == "Div" else None
         alone = over is None or links.scalar(over) == 1
         sigmoid = y if alone else f"{y}_sigmoid"
         made = [helper.make_node("Sigmoid", [x], [sigmoid], name=f"{y}_Sigmoid")]
         if over is not None and not alone:
             made.append(helper.make_node("Mul", [over, sigmoid], [y], name=f"{y}_Mul"))
-        graph.node.remove(node)
-        for each in reversed(made):
-            graph.node.insert(place, each)
+        replace_node(graph, node, made)
 
 
 def _negated_power(node: onnx.NodeProto | None, links: Links) -> str | None:

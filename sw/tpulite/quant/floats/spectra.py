@@ -13,8 +13,10 @@ import numpy as np
 import onnx
 
 from tpulite.quant.floats.blocks import magnitudes
+from tpulite.quant.floats.constants import drop_constants
 from tpulite.quant.floats.graph import MOVING, Links
-from tpulite.quant.floats.recurrent.written import Written
+from tpulite.quant.floats.products import Weights
+from tpulite.quant.floats.written import Written
 
 __all__ = ["Spectra", "find_spectra", "split_spectra"]
 
@@ -88,7 +90,7 @@ def _is_wide(node: onnx.NodeProto, links: Links) -> bool:
 
 
 def split_spectra(
-    data: bytes, spectra: Spectra, largest: Mapping[str, float], *, per_channel: bool
+    data: bytes, spectra: Spectra, largest: Mapping[str, float], rounding: Weights
 ) -> bytes:
     """Replace products by pairs of integer products, whose sums floats add.
 
@@ -100,8 +102,8 @@ def split_spectra(
         Which products.
     largest : mapping of str to float
         The largest magnitude of what each product reads, by names of products.
-    per_channel : bool
-        Whether each output channel of weights has its own scale.
+    rounding : Weights
+        How weights become int8.
 
     Returns
     -------
@@ -118,13 +120,12 @@ def split_spectra(
             nodes.append(node)
             continue
         written = Written(node.name, 0)
-        _Pair(node, links, written, per_channel).write(largest[node.name])
+        _Pair(node, links, written, rounding).write(largest[node.name])
         nodes += written.nodes
         graph.initializer.extend(written.constants)
-        for tensor in [x for x in graph.initializer if x.name in node.input[1:]]:
-            graph.initializer.remove(tensor)  # no other operator reads it
     del graph.node[:]
     graph.node.extend(nodes)
+    drop_constants(graph)
     return model.SerializeToString()
 
 
@@ -133,12 +134,14 @@ class _Pair:
     node: onnx.NodeProto
     links: Links
     written: Written
-    per_channel: bool
+    rounding: Weights
 
     def write(self, largest: float) -> None:
         """Write the products of a node whose activations are at most so large in samples."""
         node, written, x = self.node, self.written, self.node.input[0]
-        weight, scales = self._weight()
+        channels = 0 if node.op_type == "Conv" else 1
+        weights, scales = self.rounding.rounded(self.links.constants[node.input[1]], channels)
+        weight = written.constant("integers", weights)
         upper = np.float32(_HEADROOM * largest / _SIGNED or 1.0)
         zero = written.constant("zero_point", np.array(0, np.int8))
         parts = []
@@ -160,17 +163,6 @@ class _Pair:
             rank = self.links.constants[node.input[1]].ndim
             value = self.links.constants[bias].reshape(-1, *[1] * (rank - 2))
             written.add("Add", [y, written.constant("bias", value)], "sum", output=node.output[0])
-
-    def _weight(self) -> tuple[str, np.ndarray]:
-        """Return the name of int8 weights and their scales [outputs]."""
-        weight = self.links.constants[self.node.input[1]]
-        out = 0 if self.node.op_type == "Conv" else 1
-        others = tuple(axis for axis in range(weight.ndim) if axis != out)
-        ends = np.abs(weight).max(axis=others if self.per_channel else None, keepdims=True)
-        scale = np.where(ends > 0, ends / _SIGNED, 1).astype(np.float32)
-        integers = np.clip(np.rint(weight / scale), -_SIGNED, _SIGNED).astype(np.int8)
-        scales = np.broadcast_to(scale.reshape(-1), weight.shape[out : out + 1])
-        return self.written.constant("integers", integers), scales
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def _lower_floats(
     operands : pair of Quantized
         Their quantizations.
     """
+    if node.op != "sub" and names[0] in context.constants:
+        names, operands = (names[1], names[0]), (operands[1], operands[0])
     (x, known), y = operands, context.quantized(node.outputs[0])
     value = context.constants.get(names[1])
     channels = context.activations[names[0]].shape[2]

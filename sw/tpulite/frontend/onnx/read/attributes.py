@@ -1,5 +1,6 @@
-"""Attributes of ONNX operators, and what graphs read that are attributes: branches and bodies."""
+"""Attributes of ONNX operators, and tensors of the graphs that are attributes: branches, bodies."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
@@ -7,7 +8,7 @@ from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["attributes_of", "names_read"]
+__all__ = ["attributes_of", "names_read", "rename_tensors"]
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
@@ -36,3 +37,16 @@ def names_read(node: onnx.NodeProto) -> set[str]:
             names |= {value.name for value in graph.output}
             names = names.union(*map(names_read, graph.node))
     return names
+
+
+def rename_tensors(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename tensors wherever a graph writes or reads them, the graphs in its nodes included."""
+    for value in (*graph.value_info, *graph.output):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for ends in (node.input, node.output):
+            for index, name in enumerate(ends):
+                ends[index] = names.get(name, name)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                rename_tensors(inner, names)

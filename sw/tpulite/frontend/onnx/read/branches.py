@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tpulite.frontend.onnx.read.attributes import rename_tensors
 from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.tensor import array
 from tpulite.near import no_such
@@ -104,7 +105,7 @@ def _inlined(
     own = {name for each in branch.node for name in each.output if name}
     own |= {tensor.name for tensor in branch.initializer}
     names = {name: prefix + name for name in own}
-    _rename(branch, names)
+    rename_tensors(branch, names)
     for tensor in branch.initializer:
         graph.initializer.add().CopyFrom(tensor)
         graph.initializer[-1].name = names[tensor.name]
@@ -112,18 +113,4 @@ def _inlined(
         each.name = f"{prefix}{each.name or each.output[0]}"
         yield each
     for value, output in zip(branch.output, node.output, strict=True):
-        source = names.get(value.name, value.name)
-        yield helper.make_node("Identity", [source], [output], name=f"{prefix}{output}")
-
-
-def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
-    """Rename what operators read and write, those of bodies included."""
-    for node in graph.node:
-        for ends in (node.input, node.output):
-            for index, name in enumerate(ends):
-                ends[index] = names.get(name, name)
-        for attribute in node.attribute:
-            for body in (attribute.g, *attribute.graphs):
-                _rename(body, names)
-                for value in body.output:
-                    value.name = names.get(value.name, value.name)
+        yield helper.make_node("Identity", [value.name], [output], name=f"{prefix}{output}")

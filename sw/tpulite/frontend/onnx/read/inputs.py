@@ -110,6 +110,8 @@ def _extents(value: onnx.ValueInfoProto) -> Open | None:
     return [
         each.dim_value
         if each.HasField("dim_value") and each.dim_value >= 0
-        else each.dim_param.replace(_UNKNOWN, "")
+        else ""
+        if each.dim_param == _UNKNOWN
+        else each.dim_param
         for each in kind.shape.dim
     ]

@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.products import Product
 from tpulite.quant.floats.recurrent.layer import Direction
-from tpulite.quant.floats.recurrent.written import Product, Written
+from tpulite.quant.floats.written import Written
 
 __all__ = ["Cell", "State", "cell_of"]
 

@@ -1,14 +1,15 @@
 """Recurrent nodes of a float ONNX file become products of integers, step by step."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from tpulite.frontend.onnx.read.attributes import names_read
 from tpulite.quant.floats.axes import Axes
+from tpulite.quant.floats.constants import drop_constants
 from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.products import Integers, Product, Weights
 from tpulite.quant.floats.ranges import Range
 from tpulite.quant.floats.recurrent.cells import State, cell_of
 from tpulite.quant.floats.recurrent.layer import (
@@ -18,7 +19,7 @@ from tpulite.quant.floats.recurrent.layer import (
     optional_input,
     why_whole,
 )
-from tpulite.quant.floats.recurrent.written import Integers, Product, Written
+from tpulite.quant.floats.written import Written
 
 __all__ = ["Rounding", "split_recurrent", "whole_recurrent"]
 
@@ -31,7 +32,7 @@ class Rounding:
     """How numbers become integers."""
 
     ranges: Mapping[str, Range]  #: Ranges of float tensors.
-    per_channel: bool  #: Whether each output channel of weights has its own scale.
+    weights: Weights  #: How weights become int8.
     signed: bool  #: Whether what a node reads becomes int8, not uint8.
     symmetric: bool  #: Whether the zero point of that is the middle.
 
@@ -87,21 +88,12 @@ def split_recurrent(data: bytes, rounding: Rounding) -> bytes:
         graph.initializer.extend(each.constants)
     del graph.node[:]
     graph.node.extend(written)
-    _drop_unread(graph, {x for node in nodes if node.name not in whole for x in node.input})
+    drop_constants(graph)
     return model.SerializeToString()
 
 
 def _is_recurrent(node: onnx.NodeProto) -> bool:
     return node.op_type in FUNCTIONS and node.domain in ("", "ai.onnx")
-
-
-def _drop_unread(graph: onnx.GraphProto, names: Collection[str]) -> None:
-    """Drop those of some constants that no operator reads."""
-    read = {value.name for value in graph.output}.union(*map(names_read, graph.node))
-    unread = {*names} - read
-    kept = [tensor for tensor in graph.initializer if tensor.name not in unread]
-    del graph.initializer[:]
-    graph.initializer.extend(kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +140,8 @@ class _Split:
         written, name = self.written, direction.name
 
         def multiplied(weight: np.ndarray, role: str, source: Integers = hidden) -> Product:
-            each = self.rounding.per_channel
-            return Product.by(written, source, weight, f"{name}/{role}", per_channel=each)
+            rounding = self.rounding.weights
+            return Product.by(written, source, weight, f"{name}/{role}", rounding)
 
         cell = cell_of(self.node, direction, multiplied, written)
         product = multiplied(direction.entering, "entering", x[1])

@@ -1,4 +1,4 @@
-"""Nodes and constants that replace one node of an ONNX file."""
+"""Nodes and constants that replace one node of an ONNX graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,12 +8,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["Integers", "Product", "Written"]
+__all__ = ["Written"]
 
 _NUM_OUTPUTS = 18
 """Version of the operators from which Split wants the number of its results."""
-
-_SIGNED = 127
 
 
 @dataclass
@@ -62,49 +60,3 @@ class Written:
             fields["num_outputs"] = count
         self.nodes.append(helper.make_node("Split", [x], names, name=name, **fields))
         return names
-
-
-@dataclass(frozen=True)
-class Integers:
-    """How floats become integers: names of constants, and the scale."""
-
-    scale: str
-    zero: str
-    step: np.float32
-
-    def round(self, written: Written, x: str, role: str) -> str:
-        """Add QuantizeLinear; return the name of the integers."""
-        return written.add("QuantizeLinear", [x, self.scale, self.zero], f"{role}/integers")
-
-
-@dataclass(frozen=True)
-class Product:
-    """A product of activations, rounded to integers, by int8 weights; sums become floats again."""
-
-    x: Integers
-    weight: str  #: Name of int8 [inputs, outputs].
-    scales: str  #: Name of float32 [outputs], the scales of the sums.
-
-    @classmethod
-    def by(
-        cls, written: Written, x: Integers, weight: np.ndarray, role: str, *, per_channel: bool
-    ) -> "Product":
-        """Round weights, float32 [inputs, outputs]; each output has a scale of its own, or none."""
-        largest = np.abs(weight).max(axis=0 if per_channel else None, keepdims=True)
-        scale = np.where(largest > 0, largest / _SIGNED, 1).astype(np.float32)
-        integers = np.clip(np.rint(weight / scale), -_SIGNED, _SIGNED).astype(np.int8)
-        scales = np.broadcast_to(scale.reshape(-1) * x.step, weight.shape[1:])
-        return cls(
-            x,
-            written.constant(f"{role}_weights", integers),
-            written.constant(f"{role}_scales", scales.astype(np.float32)),
-        )
-
-    def of(self, written: Written, x: str, role: str) -> str:
-        """Multiply floats [rows, inputs]; return float32 [rows, outputs]."""
-        return self.of_integers(written, self.x.round(written, x, role), role)
-
-    def of_integers(self, written: Written, x: str, role: str) -> str:
-        """Multiply integers [rows, inputs]; return float32 [rows, outputs]."""
-        sums = written.add("MatMulInteger", [x, self.weight, self.x.zero], f"{role}/sums")
-        return written.add("DequantizeLinear", [sums, self.scales], f"{role}/product", axis=1)
