@@ -22,7 +22,7 @@ from rich.table import Table
 import tpulite
 from tpulite.atomic import write_whole
 from tpulite.frontend.onnx.library import open_session
-from tpulite.language.reading import fit_picture, letters, picture_pixels, read_alphabet
+from tpulite.language.reading import TEXT, fit_picture, letters, picture_pixels, read_alphabet
 from tpulite.language.sentences import calibration_texts
 from tpulite.needs import require_package
 from tpulite.quant.calibrate import quantize_onnx
@@ -43,9 +43,6 @@ _LONGEST = 24
 
 _HEIGHT, _WIDTH, _TURNED_WIDTH, _PAGE = 48, 320, 192, 320
 """Pixels of a line as it is read, its width as its direction is judged, and sides of a page."""
-
-_TEXT = 0.3
-"""Share from which a pixel of a map is text; that of the package."""
 
 _FOUND = 0.8
 """Share of the pixels along the middle of a line that must be text."""
@@ -198,7 +195,7 @@ def networks(folder: Path) -> Iterator[Network]:
 def _is_found(map_: np.ndarray, line: tuple[int, int, int, int]) -> bool:
     """Tell whether a map [H, W] says text along the middle of a line."""
     left, top, right, bottom = line
-    return bool((map_[(top + bottom) // 2, left:right] > _TEXT).mean() >= _FOUND)
+    return bool((map_[(top + bottom) // 2, left:right] > TEXT).mean() >= _FOUND)
 
 
 def fixed(path: Path, shape: Sequence[int]) -> bytes:

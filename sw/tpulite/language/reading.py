@@ -14,9 +14,17 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Box", "find_lines", "fit_picture", "letters", "picture_pixels", "read_alphabet"]
+__all__ = [
+    "TEXT",
+    "Box",
+    "find_lines",
+    "fit_picture",
+    "letters",
+    "picture_pixels",
+    "read_alphabet",
+]
 
-_TEXT, _SURE = 0.3, 0.5
+TEXT, _SURE = 0.3, 0.5
 """Share from which a pixel is text, and mean share from which a region is: those of PaddleOCR."""
 
 _GROWTH = 1.6
@@ -75,7 +83,7 @@ def find_lines(shares: np.ndarray) -> list[Box]:
 
     Lines are horizontal; text that is connected is one line.
     """
-    labels = _regions(shares > _TEXT)
+    labels = _regions(shares > TEXT)
     boxes = []
     for label in np.unique(labels[labels > 0]):
         inside = labels == label
