@@ -15,13 +15,7 @@ __all__ = ["Page", "files", "picture", "python", "recorded", "show"]
 
 
 class Page:
-    """A page of examples.
-
-    Parameters
-    ----------
-    path : Path
-        The page.
-    """
+    """A page of examples."""
 
     open: "Page | None" = None
     """The page that is read now."""

@@ -11,10 +11,6 @@ def write_or_compare(root: Path, files: Mapping[str, str], *, check: bool, sourc
 
     Parameters
     ----------
-    root : Path
-        Root of the tree.
-    files : mapping of str to str
-        Texts by paths below the root.
     check : bool
         Whether to write nothing.
     source : str

@@ -42,8 +42,6 @@ def draw_all(folder: Path, parts: Parts, fields: Sequence[str]) -> None:
 
     Parameters
     ----------
-    folder : Path
-        Where they go.
     parts : sequence of sequence of Point
         Points of the grid, with one field changed, and drawn.
     fields : sequence of str

@@ -30,8 +30,6 @@ class Layer:
 
     Parameters
     ----------
-    rng : Generator
-        Draws the weights.
     kernel, inputs, outputs, stride : int
         Extent of the kernel, channels, step; a depthwise layer has ``inputs`` 0.
     relu : bool

@@ -126,8 +126,6 @@ def array_values(recording: Recording, length: int, labels: Labels) -> dict[str,
 
     Parameters
     ----------
-    recording : Recording
-        What is shown.
     length : int
         Cycles of it.
     labels : callable

@@ -30,8 +30,6 @@ def captions_of(page: str, words: Mapping[str, object], **frames: int) -> list[t
     ----------
     page : str
         Table of captions.toml.
-    words : mapping
-        What stands in braces.
     frames : int
         For each text of the table, by its name, the frame from which on it is shown; ascending.
 

@@ -68,8 +68,6 @@ def run_convs(
 
     Parameters
     ----------
-    config : Config
-        The machine.
     buffer : ndarray of int8, [rows, N]
         Unified buffer. It answers at once, and changes.
     commands : iterable of Command

@@ -64,8 +64,6 @@ def record(config: Config, buffer: np.ndarray, commands: list[Command]) -> list[
 
     Parameters
     ----------
-    config : Config
-        The machine.
     buffer : ndarray of int8, [rows, N]
         Unified buffer; results are written to it.
     commands : list of Command

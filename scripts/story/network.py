@@ -37,15 +37,7 @@ class Sizes:
 
 
 class Network:
-    """Weights, results of all layers by name, gradients.
-
-    Parameters
-    ----------
-    sizes : Sizes
-        Its extents.
-    rng : Generator
-        Draws the weights.
-    """
+    """Weights, results of all layers by name, gradients."""
 
     def __init__(self, sizes: Sizes, rng: np.random.Generator) -> None:
         self.sizes = sizes

@@ -30,10 +30,6 @@ def step_file(
 
     Parameters
     ----------
-    sizes : Sizes
-        Extents of the network.
-    weights : mapping of str to ndarray
-        Floats by name.
     ranges : mapping of str to (float, float)
         Least and most value of every result of :meth:`story.network.Network.forward`.
     """

@@ -21,8 +21,6 @@ def read_array(file: BinaryIO, size: int) -> np.ndarray:
     ----------
     file : file
         It begins where the array does.
-    size : int
-        Bytes that it has.
 
     Raises
     ------

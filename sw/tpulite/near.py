@@ -19,13 +19,6 @@ _FEW = 40
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about a name that does not exist.
 
-    Parameters
-    ----------
-    name : str
-        What was typed.
-    known : iterable of str
-        What exists.
-
     Returns
     -------
     str
@@ -64,12 +57,8 @@ def changes_of(what: str, text: str, known: Collection[str]) -> tuple[str, dict[
 
     Parameters
     ----------
-    what : str
-        What is named.
     text : str
         ``NAME,FIELD=VALUE,FIELD=VALUE``.
-    known : collection of str
-        Its fields.
 
     Raises
     ------

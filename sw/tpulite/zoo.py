@@ -38,13 +38,7 @@ __all__ = [
 
 
 def entry(name: str) -> Entry:
-    """Return a network of others by name.
-
-    Raises
-    ------
-    ValueError
-        If there is none of that name.
-    """
+    """Return a network of others by name; ValueError if there is none of that name."""
     for candidate in ENTRIES:
         if candidate.name == name:
             return candidate

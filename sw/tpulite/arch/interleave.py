@@ -78,8 +78,6 @@ def interleave(
         apart.
     kernel : tuple of int
         Taps along the outer and along the inner axis.
-    config : Config
-        The machine.
 
     Examples
     --------

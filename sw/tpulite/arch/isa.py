@@ -101,13 +101,7 @@ class Command:
         return ENGINE_OF.get(self.opcode)
 
     def encode(self) -> bytes:
-        """Return the 32 bytes of the command.
-
-        Raises
-        ------
-        ValueError
-            If a field has an illegal value.
-        """
+        """Return the 32 bytes of the command; ValueError if a field has an illegal value."""
         word = COMMANDS[self.opcode].pack(opcode=self.opcode, **self.fields)
         return word.to_bytes(COMMAND_BYTES, "little")
 
@@ -228,8 +222,6 @@ def dense(
         Row of vector 0 of k-tile 0, and rows from a k-tile's activations to the next k-tile's.
     drain : int
         What happens after the last k-tile; output vectors lie one after the other.
-    fields : int
-        Other fields.
     """
     return {
         "rows": 1,

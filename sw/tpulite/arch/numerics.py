@@ -151,8 +151,6 @@ def scale_accumulator(acc: int, *, multiplier: int, shift: int, rounding: Roundi
         Of :func:`quantize_multiplier`; with ``FLOAT32`` the mantissa of :func:`float32_multiplier`.
     shift : int
         The shift, or exponent, that belongs to it.
-    rounding : Rounding
-        One of the five rules.
 
     Examples
     --------

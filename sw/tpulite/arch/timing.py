@@ -357,12 +357,8 @@ def vector_cycles(operation: int, outputs: int, window: int, config: Config) -> 
 
     Parameters
     ----------
-    operation : int
-        What it computes.
     outputs, window : int
         Output vectors, and rows that are read for each.
-    config : Config
-        The machine.
     """
     pace = vector_pace(operation, config)
     if operation == VectorOp.NORM:

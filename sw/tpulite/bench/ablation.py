@@ -68,12 +68,6 @@ def run_ablation(
 
     Parameters
     ----------
-    names : iterable of str
-        Names of networks.
-    device : Device
-        Where to run them.
-    device_name : str
-        What to call it.
     memory : str
         DRAM that programs are made for; the device must have it, too.
     tell : callable

@@ -41,13 +41,6 @@ class Compilation:
 def run_compilations(names: Iterable[str], config: Config) -> Iterator[Compilation]:
     """Compile networks one after the other.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Names of networks.
-    config : Config
-        The machine.
-
     Yields
     ------
     Compilation

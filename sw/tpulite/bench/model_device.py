@@ -18,15 +18,6 @@ class ModelDevice(GoldenDevice):
 
     Programs of minutes on the Verilated chip take seconds. How far the cycles are off is in
     ``docs/decisions/0004-the-cycle-model.md``; the beats are exact.
-
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    dram_bytes : int
-        Size of its DRAM.
-    timing : MemoryTiming
-        Timing of its DRAM.
     """
 
     def __init__(

@@ -11,10 +11,6 @@ def matching(patterns: Sequence[str], names: Iterable[str], nothing: str) -> lis
 
     Parameters
     ----------
-    patterns : sequence of str
-        What somebody has typed.
-    names : iterable of str
-        All names.
     nothing : str
         What to say of an expression that matches none.
 

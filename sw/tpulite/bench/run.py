@@ -30,10 +30,6 @@ def run_workloads(
     ----------
     names : iterable of str
         Names as in :data:`tpulite.bench.EVERY`.
-    device : Device
-        Where to run them.
-    device_name : str
-        What to call it.
     resident : bool
         Whether constants stay on chip, and the run that finds them there is measured; the names
         in the records then end with ``_warm``.

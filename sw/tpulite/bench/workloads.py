@@ -92,13 +92,7 @@ def parse_workload(name: str, *, resident: bool = False, memory: str = REFERENCE
 
 
 def find_workload(name: str) -> MakeWorkload:
-    """Return how a workload is made.
-
-    Raises
-    ------
-    ValueError
-        If there is no such workload.
-    """
+    """Return how a workload is made; ValueError if there is no such workload."""
     for pattern, make in _LAYERS.items():
         if match := re.fullmatch(pattern, name):
             extents = tuple(map(int, match.groups()))

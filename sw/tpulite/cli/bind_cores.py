@@ -50,14 +50,10 @@ def split(program: RangeProgram, asked: AskedShape, path: Path, cores: int) -> S
 
     Parameters
     ----------
-    program : RangeProgram
-        The network.
     asked : AskedShape
         A shape of its range.
     path : Path
         What the program of one core would be called; ``_core0`` and so on is added to its name.
-    cores : int
-        How many cores there are.
     """
     extents = {"batch": asked.batch, "channels": asked.channels}
     alone = program.bind(asked.height, asked.width, **extents)

@@ -41,10 +41,6 @@ def range_program(
 
     Parameters
     ----------
-    network : Path
-        The file, or a network of the zoo.
-    reading : Reading
-        How it is read.
     limits : str, optional
         The range, as it was typed; extents that it does not name go from the least to the most of
         ``shapes``.

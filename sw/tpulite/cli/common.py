@@ -223,13 +223,7 @@ def save_json(path: Path | None, record: Any) -> None:
 
 
 def save_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a table, whole or not at all.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to write.
-    """
+    """Write a table, whole or not at all; ValueError if there is nothing to write."""
     if not rows:
         raise ValueError(f"{path}: no table to write: the device has no clock, or records no trace")
     text = io.StringIO()

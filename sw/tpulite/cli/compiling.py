@@ -24,8 +24,6 @@ def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Mod
 
     Parameters
     ----------
-    model : Model
-        The network.
     cache : bool
         Whether programs may come from the user's cache.
     dump : callable, optional
@@ -72,8 +70,6 @@ def report_model(model: Model, *, full: bool, cache: bool) -> dict[str, Compilat
 
     Parameters
     ----------
-    model : Model
-        The network.
     full : bool
         Whether to predict cycles, and to compile it without layer groups for comparison.
     cache : bool

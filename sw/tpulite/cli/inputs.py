@@ -114,8 +114,6 @@ class InputReader:
 
         Parameters
         ----------
-        path : Path
-            The file or folder.
         limit : int, optional
             Read no more files of a folder than that.
 

@@ -52,8 +52,6 @@ def refuse_networks_options(
 
     Parameters
     ----------
-    path : Path
-        The program.
     reading, choices : Reading, Choices
         How a network would be read and compiled.
     given : mapping of str to object
@@ -82,12 +80,6 @@ def run_program(
 
     Parameters
     ----------
-    path : Path
-        The program.
-    choices : RunChoices
-        How it runs.
-    views : Views
-        What to draw of the first run.
     output : Path, optional
         Where the output goes (.npy).
     records : tuple of Path, optional

@@ -25,8 +25,6 @@ def read_feeds(
     ----------
     path, graph, pixels
         As of :func:`read_samples`.
-    data : bytes
-        The network's file.
 
     Returns
     -------
@@ -56,8 +54,6 @@ def read_samples(
 
     Parameters
     ----------
-    path : Path
-        The file or folder.
     graph : Graph
         The network, whose input says how large pictures are.
     pixels : (float, float), optional

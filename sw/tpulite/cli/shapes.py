@@ -86,13 +86,7 @@ def given_shapes(
     dims: tuple[tuple[str, tuple[int, ...]], ...],
     values: tuple[tuple[str, float], ...] = (),
 ) -> GivenShapes:
-    """Return what was given by the options.
-
-    Raises
-    ------
-    UsageError
-        If something is given twice.
-    """
+    """Return what was given by the options; UsageError if something is given twice."""
     by_name: list[Mapping[str, tuple[int, ...]]] = []
     for flag, pairs in (("--shape", shapes), ("--dim", dims)):
         found: dict[str, tuple[int, ...]] = {}

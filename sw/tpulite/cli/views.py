@@ -54,8 +54,6 @@ class Views:
         ----------
         model : Model
             The network, compiled.
-        profile : Profile
-            Its cycles.
         mhz, host_ms : float, optional
             Clock frequency in MHz, and milliseconds of an inference on the CPU.
         grouped : sequence of Grouped

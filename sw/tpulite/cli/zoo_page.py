@@ -47,14 +47,8 @@ def check_network(
 
     Parameters
     ----------
-    entry : Entry
-        The network.
-    path : Path
-        Its file.
     device : str
         Where it runs; the outputs are compared with those of the golden model.
-    count : int
-        Random inputs.
     tell : callable
         Called after each input.
 
@@ -97,19 +91,7 @@ def check_network(
 def zoo_page(
     checks: Iterable[ZooCheck], refused: Mapping[str, str], device: str, count: int
 ) -> str:
-    """Return docs/zoo.md.
-
-    Parameters
-    ----------
-    checks : iterable of ZooCheck
-        What came out.
-    refused : mapping of str to str
-        Networks that do not run, and why.
-    device : str
-        Where they ran.
-    count : int
-        Inputs of each.
-    """
+    """Return docs/zoo.md."""
     lines = [
         "# The zoo",
         "",

@@ -127,8 +127,6 @@ def answer_images(network: Network, images: Images) -> dict[str, Any]:
     ----------
     network : Network
         The network; a thread opens it once.
-    images : Images
-        The images.
 
     Returns
     -------

@@ -65,10 +65,6 @@ def run_kept(
     ----------
     tasks : iterable of Keyed
         The tasks; they are asked for one by one, and not kept in memory.
-    executor : Executor
-        What does them.
-    records : Records
-        Where results are.
     fresh : bool
         Whether to do again what is there, too.
 

@@ -162,8 +162,6 @@ def area(config: Config, build: Build, weights: Weights | None = None) -> Part:
 
     Parameters
     ----------
-    config : Config
-        The machine.
     build : Build
         How it is written; macros count as if memories were ``generic``.
     weights : Weights, optional
@@ -188,8 +186,6 @@ def gates(config: Config, weights: Weights | None = None) -> int:
 
     Parameters
     ----------
-    config : Config
-        The machine.
     weights : Weights, optional
         By default those of the package.
     """

@@ -56,16 +56,12 @@ def count_on_chip(
     ----------
     networks : mapping of str to tuple of LayerGraph
         For each network the parts that are the machine's.
-    space : Space
-        What they are points of.
     points : sequence of Point
         Points without trouble.
     options : Options
         How networks are compiled.
     device : str
         A device that counts cycles and takes a ``timing``.
-    seed : int
-        Of the inputs.
 
     Raises
     ------

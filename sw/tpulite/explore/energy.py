@@ -86,10 +86,6 @@ def energy(config: Config, runs: Iterable[Counts], table: EnergyTable = TABLES["
 
     Parameters
     ----------
-    config : Config
-        The machine.
-    runs : iterable of Counts
-        What each run does.
     table : EnergyTable, optional
         Energies of operations.
 

@@ -28,8 +28,6 @@ def family_area(config: Config, build: Build, family: str) -> Part:
 
     Parameters
     ----------
-    config : Config
-        The machine.
     build : Build
         How it is written, but for its target.
     family : str

@@ -98,8 +98,6 @@ def measure(networks: Mapping[str, tuple[LayerGraph, ...]], task: Task) -> tuple
     ----------
     networks : mapping of str to tuple of LayerGraph
         For each network the parts that are the machine's.
-    task : Task
-        Which one, and for which machines.
 
     Returns
     -------

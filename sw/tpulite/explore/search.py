@@ -36,16 +36,8 @@ def search(
 
     Parameters
     ----------
-    study : Study
-        Where they are from, and who measures them.
     count : int
         How many; all if there are no more.
-    objectives : sequence of str
-        What is to be small.
-    executor : Executor
-        Who does the tasks.
-    seed : int
-        Of its choices.
     tell : callable, optional
         Called with how many points are measured, and of how many.
 

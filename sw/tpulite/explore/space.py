@@ -93,13 +93,7 @@ class Space:
         return map(self.values, sorted(chosen))
 
     def config(self, values: dict[str, Any]) -> Config:
-        """Return the machine of a point.
-
-        Raises
-        ------
-        ValueError
-            If there is no such machine.
-        """
+        """Return the machine of a point; ValueError if there is no such machine."""
         base = named_chip(values[_NAMED])[0] if _NAMED in values else self.base
         same: dict[str, Any] = {x.name: getattr(base, x.name) for x in fields(Config)}
         same |= {name: None for name in _LANES if same[name] == base.array_size}

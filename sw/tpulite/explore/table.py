@@ -23,8 +23,6 @@ def points_table(
     ----------
     points : sequence of Point
         What to show, at least one.
-    best : sequence of Point
-        Those on the front.
     limits : Limits
         What points must not exceed.
     objectives : sequence of str

@@ -55,13 +55,6 @@ def _ends_before(model: Model, refused: Collection[str]) -> tuple[str, ...]:
 
     They are the last ones that need none of these nodes. Empty if the machine would compute
     nothing, or the file has no such tensor.
-
-    Parameters
-    ----------
-    model : Model
-        The network.
-    refused : collection of str
-        Names of the nodes.
     """
     graph = model.graph
     machine = {

@@ -28,12 +28,6 @@ def export_files(
 
     Parameters
     ----------
-    network : ExportedNetwork
-        The network.
-    references : References
-        What the self-test compares with.
-    name : str
-        What C calls it.
     folder : Path
         Where to; it is made if it is not there.
     """

@@ -37,19 +37,7 @@ _FLOAT = "tpulite_host_float.c"
 def folder_texts(
     network: ExportedNetwork, references: References, name: str, runtime: Sequence[str]
 ) -> dict[str, str]:
-    """Return the texts of the files, by their paths in the folder.
-
-    Parameters
-    ----------
-    network : ExportedNetwork
-        The network.
-    references : References
-        What the self-test compares with.
-    name : str
-        What C calls the network.
-    runtime : sequence of str
-        Sources of the runtime.
-    """
+    """Return the texts of the files, by their paths in the folder."""
     recorded = references.has_run([each.program for each in network.programs])
     sizes = Sizes.of(network)
     words = {

@@ -61,8 +61,6 @@ def least_floats(integers: Callable[[np.ndarray], np.ndarray], named: str) -> np
     ----------
     integers : callable
         Returns the int8 or uint8 that become of float32.
-    named : str
-        What messages call the operator.
 
     Returns
     -------

@@ -17,8 +17,6 @@ def layout_fields(
     ----------
     spec : TensorSpec
         Where the tensor lies in its window, and how.
-    config : Config
-        The machine.
     tensor : int
         Which of the host's tensors it is.
     offset : int

@@ -38,15 +38,6 @@ def planned_calls(
     """Return the calls that compute a segment, in order, and None for what no function computes.
 
     What only serves operators that are computed together with others is left out.
-
-    Parameters
-    ----------
-    segment : HostSegment
-        The segment.
-    graph : Graph
-        Its graph.
-    exact : Exactness
-        The numerics.
     """
     planned, needed = [], set(segment.outputs)
     for node in reversed(segment.nodes):
@@ -72,15 +63,6 @@ def library_call(node: Node, graph: Graph, exact: Exactness) -> PlannedCall | No
 
     Making it runs the library; that there is one is known at once. None if no function computes
     the node.
-
-    Parameters
-    ----------
-    node : Node
-        The node.
-    graph : Graph
-        Its graph.
-    exact : Exactness
-        The numerics.
     """
     if graph.source is None or len(node.outputs) != 1:
         return None

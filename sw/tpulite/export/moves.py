@@ -13,15 +13,7 @@ _MOST_AXES = 8
 
 
 def moved(node: Node, graph: Graph) -> PlannedCall | None:
-    """Plan the call that computes a slice, a permutation, or the like; None if it is no such thing.
-
-    Parameters
-    ----------
-    node : Node
-        The node.
-    graph : Graph
-        Its graph.
-    """
+    """Plan the call that computes a slice, a permutation or the like; None if it is none."""
     rule = DATA_MOVEMENT[graph.format].get(node.op)
     names = [name for name in node.inputs if name]
     given = [name for name in names if graph.tensors[name].data is None]

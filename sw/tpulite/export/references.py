@@ -73,8 +73,6 @@ def reference_runs(
 
     Parameters
     ----------
-    model : Model
-        The network.
     inputs : mapping of str to ndarray
         By name, [count, *shape]; a batch that lacks some takes the last one again.
     exported : Model, optional

@@ -37,10 +37,6 @@ class Trial:
 
         Parameters
         ----------
-        graph : Graph
-            The network.
-        exactness : Exactness
-            The numerics.
         *nodes : Node
             The operators, whose operands and result have the same order in these tensors.
         """

@@ -26,8 +26,6 @@ def write_files(
         Where to; it is made if it is not there.
     files : mapping of str to str or bytes
         Contents, by paths in the folder.
-    main : Path
-        Template of the example.
     words : mapping of str to str
         What replaces each ``@WORD@`` of the template.
     """

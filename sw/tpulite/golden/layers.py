@@ -45,8 +45,6 @@ def run_layers(layers: LayerGraph, inputs: Mapping[str, Array]) -> dict[str, Arr
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     inputs : mapping of str to ndarray of int8, [H, W, C]
         Its inputs; uint8 tensors with their top bit inverted.
 

@@ -25,13 +25,7 @@ class FoldedBytes:
         self._most = self._left = _FREE + _TIMES * stored
 
     def take(self, title: str, count: int) -> None:
-        """Count the results of a node, before they are computed.
-
-        Raises
-        ------
-        ValueError
-            If that is too much.
-        """
+        """Count the results of a node, before they are computed; ValueError if that is too much."""
         self._left -= count
         if self._left < 0:
             raise ValueError(

@@ -46,8 +46,6 @@ def macs_of_operator(
         Shapes of its inputs, ``()`` for one that is missing or unknown.
     output : tuple of int
         Shape of its first output.
-    attributes : mapping of str to value
-        Its attributes.
     """
     rule = _RULES.get(operator.lower())
     if rule is None:

@@ -17,8 +17,6 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
         The tensor as the host has it; a batch has an axis in front.
     spec : TensorSpec
         What it must look like.
-    config : Config
-        The machine.
 
     Returns
     -------

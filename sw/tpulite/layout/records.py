@@ -24,8 +24,6 @@ def pack_records(records: Sequence[Record], config: Config, form: RecordForm) ->
     records : sequence of mapping
         ``array_size`` records, each with the fields of :data:`tpulite.arch.isa.RECORD`; a missing
         ``gain`` is 0.
-    config : Config
-        The machine.
     form : RecordForm
         ``FULL``, or ``SHORT`` if the records differ in their biases alone.
 
@@ -56,8 +54,6 @@ def pack_record_columns(
     columns : mapping of str to ndarray of int64, [channels]
         For every field of :data:`tpulite.arch.isa.RECORD` the values of all channels; their number
         is a multiple of ``array_size``.
-    config : Config
-        The machine.
     form : RecordForm
         ``FULL``, or ``SHORT`` if the records differ in their biases alone.
 

@@ -14,8 +14,6 @@ def pack_weights(weight: np.ndarray, config: Config, *, zero_point: int = 0) -> 
     ----------
     weight : ndarray of int8, [K, N]
         The matrix.
-    config : Config
-        The machine.
     zero_point : int
         What unused weights hold, so that they count as zero.
 

@@ -19,15 +19,7 @@ _ALWAYS = {
 
 
 def advise(layer: LayerProfile, profile: Profile) -> str:
-    """Say what holds a layer up most, and what would help.
-
-    Parameters
-    ----------
-    layer : LayerProfile
-        A layer of the machine that has cycles.
-    profile : Profile
-        That it is of.
-    """
+    """Say what holds a layer up most, and what would help."""
     if layer.bound is None:
         return "it runs in parallel with other layers"
     if text := _ALWAYS.get(layer.bound):

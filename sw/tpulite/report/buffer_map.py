@@ -38,8 +38,6 @@ def map_buffer(run: TracedRun, steps: int = 500) -> list[Block]:
 
     Parameters
     ----------
-    run : TracedRun
-        The run.
     steps : int
         Steps of equal length into which it is divided.
     """

@@ -92,15 +92,7 @@ def report_programs(programs: Sequence[Program], *, cycles: bool) -> Compilation
 
 
 def compilation_table(reports: Mapping[str, CompilationReport], *, title: str) -> Table:
-    """Return reports side by side.
-
-    Parameters
-    ----------
-    reports : mapping of str to CompilationReport
-        By heading of the column.
-    title : str
-        Title of the table.
-    """
+    """Return reports side by side."""
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("per run", no_wrap=True)
     for heading in reports:

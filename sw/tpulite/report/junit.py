@@ -14,12 +14,8 @@ def write_junit(path: Path, network: str, figures: Sequence[Figure]) -> None:
 
     Parameters
     ----------
-    path : Path
-        Where to write.
     network : str
         The network, which the suite is named after.
-    figures : sequence of Figure
-        The tests.
     """
     worse = [figure for figure in figures if figure.verdict == Verdict.WORSE]
     counts = {"tests": len(figures), "failures": len(worse), "errors": 0, "skipped": 0}

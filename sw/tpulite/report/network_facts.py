@@ -16,12 +16,8 @@ def fact_lines(graph: Graph, parts: Sequence[LayerGraph], config: Config) -> Ite
 
     Parameters
     ----------
-    graph : Graph
-        The network.
     parts : sequence of LayerGraph
         The parts of it that run on the machine.
-    config : Config
-        The machine.
     """
     for what, names in (("input", graph.inputs), ("output", graph.outputs)):
         for name in names:
@@ -65,15 +61,7 @@ def peak_rows(layers: LayerGraph, config: Config) -> tuple[int, str]:
 
 
 def next_step(graph: Graph, path: str) -> str:
-    """Return what makes a network run on the machine of which nothing does; empty if unknown.
-
-    Parameters
-    ----------
-    graph : Graph
-        The network.
-    path : str
-        Its file.
-    """
+    """Return what makes a network run on the machine of which nothing does; empty if unknown."""
     products = [node for node in graph.nodes if macs_of(node, graph)]
     read = [graph.tensors[name] for node in products for name in node.inputs[:2] if name]
     types = {tensor.dtype for tensor in read if tensor.data is None}

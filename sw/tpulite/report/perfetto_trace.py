@@ -32,8 +32,6 @@ def write_trace(path: Path, runs: Sequence[TracedRun], nanoseconds: float = 1.0)
 
     Parameters
     ----------
-    path : Path
-        File to write.
     runs : sequence of TracedRun
         Runs, one after the other.
     nanoseconds : float

@@ -41,8 +41,6 @@ def spend_cycles(
 
     Parameters
     ----------
-    program : Program
-        The program.
     traces : mapping of Engine to EngineTrace
         What each engine did, on the chip or by the cycle model.
     cycles : int

@@ -150,10 +150,6 @@ def draw_maps(
 
     Parameters
     ----------
-    program : RangeProgram
-        The network.
-    points : sequence of Shape
-        Shapes to mark.
     layer : str, optional
         Which layer; by default the one with the most cycles at the largest shape.
 

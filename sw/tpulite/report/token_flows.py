@@ -15,11 +15,6 @@ def token_flows(commands: Sequence[Command]) -> list[tuple[int, int]]:
     order, so the nth token that an engine gives to another is the nth that this one takes from it.
     Tokens that nobody takes have no pair.
 
-    Parameters
-    ----------
-    commands : sequence of Command
-        A program.
-
     Returns
     -------
     list of (int, int)

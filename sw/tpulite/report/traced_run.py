@@ -29,13 +29,7 @@ class TracedRun:
 
     @classmethod
     def of(cls, program: Program, results: Results, device: str) -> Self:
-        """Return what a device recorded.
-
-        Raises
-        ------
-        ValueError
-            If it has no clock or keeps no trace.
-        """
+        """Return what a device recorded; ValueError if it has no clock or keeps no trace."""
         if results.cycles is None or not results.traces:
             raise ValueError(f"{device} has no clock, or records no trace")
         return cls(program, results.traces, results.cycles)

@@ -38,10 +38,6 @@ class GoldenDevice:
 
     Parameters
     ----------
-    config : Config
-        The machine.
-    dram_bytes : int
-        Size of DRAM.
     read_errors, write_errors : iterable of range
         Addresses whose reads, or writes, are answered with an AXI error.
     """

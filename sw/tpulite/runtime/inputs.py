@@ -39,12 +39,8 @@ def random_inputs(graph: Graph, count: int, seed: int) -> dict[str, np.ndarray]:
 
     Parameters
     ----------
-    graph : Graph
-        The network.
     count : int
         How many inputs, along the first axis: a batch of the file is one input.
-    seed : int
-        Seed of the random numbers.
 
     Returns
     -------
@@ -67,8 +63,6 @@ def check_inputs(
 
     Parameters
     ----------
-    graph : Graph
-        The network.
     inputs : ndarray or mapping of str to ndarray
         Inputs by name, the array alone if there is only one; one input in the file's shape, or
         several along the first axis, [count] of a scalar.
@@ -111,10 +105,6 @@ def as_inputs(values: np.ndarray, tensor: Tensor, exact: Exactness) -> tuple[np.
 
     Parameters
     ----------
-    values : ndarray
-        Integers or floats.
-    tensor : Tensor
-        The input.
     exact : Exactness
         Whose rounding quantizes floats.
 

@@ -135,8 +135,6 @@ def compare_model(
     ----------
     model : Model
         The network; it is compiled if it is not.
-    oracle : Oracle
-        The library.
     inputs : sequence of mapping of str to ndarray
         Inputs by name, each in the graph's shapes and dtypes.
     how : Comparing, optional

@@ -40,12 +40,6 @@ def compile_parts(
 
     Parameters
     ----------
-    parts : sequence of LayerGraph
-        The parts.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     cache : ProgramCache, optional
         Where programs may be, and are kept.
     progress : callable, optional

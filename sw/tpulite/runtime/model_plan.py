@@ -48,8 +48,6 @@ class Plan:
 
         Parameters
         ----------
-        placed : Placed
-            The network.
         strict : bool
             Whether the host may run only operators that are naturally its own, at the ends.
         files : sequence of LibraryFile, optional

@@ -89,8 +89,6 @@ class Runner:
 
     Parameters
     ----------
-    model : PlannedModel
-        The network.
     device : str or Device
         A device of the model's configuration, or the name of one.
     tensors : bool

@@ -51,8 +51,6 @@ def run_steps(
 
     Parameters
     ----------
-    model : PlannedModel
-        The network.
     inputs : ndarray, [inputs, channels]
         Its inputs.
     device : str or Device

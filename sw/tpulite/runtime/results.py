@@ -49,13 +49,7 @@ class Results:
 
     @property
     def output(self) -> np.ndarray:
-        """The only output.
-
-        Raises
-        ------
-        RuntimeError
-            If there is none, because of a fault.
-        """
+        """The only output; RuntimeError if there is none, because of a fault."""
         if self.fault is not None:
             raise RuntimeError(f"The run has no output, it ended in {self.fault}")
         (output,) = self.outputs.values()

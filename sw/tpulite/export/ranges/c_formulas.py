@@ -29,8 +29,6 @@ class CFormulas:
 
     Parameters
     ----------
-    formulas : Formulas
-        All formulas.
     results : sequence
         Symbols that are needed; numbers among them are as good.
     """

@@ -21,13 +21,7 @@ _KINDS = {"rows": 0, "block": 0, "lone block": 0, "panel": 1, "lone panel": 1}
 
 
 def pool_text(operator: Pooling, network: Network) -> OperatorText:
-    """Return a pooling layer in C.
-
-    Raises
-    ------
-    ValueError
-        If its windows may have too many sizes.
-    """
+    """Return a pooling layer in C; ValueError if its windows may have too many sizes."""
     facts, layer = operator.facts, operator.layer
     y, x = facts.y, facts.x
     sizes: list[int] = []

@@ -36,8 +36,6 @@ def selector_text(network: Network, text: OperatorText) -> str:
     ----------
     network : Network
         A network of one layer.
-    text : OperatorText
-        Its layer.
     """
     formulas = Formulas()
     shape = symbols_of(formulas)

@@ -84,8 +84,6 @@ class ExportedRange:
 
         Parameters
         ----------
-        name : str
-            What C calls the network.
         folder : Path
             Where to; it is made if it is not there.
         """

@@ -49,15 +49,7 @@ class Formulas:
 
 
 class Symbol:
-    """The number that a formula gives.
-
-    Parameters
-    ----------
-    formulas : Formulas
-        Where the formula is.
-    number : int
-        Which one it is.
-    """
+    """The number that a formula gives."""
 
     __slots__ = ("_formulas", "number")
 

@@ -97,13 +97,7 @@ _NOTHING = _Pattern(())
 
 
 class Toucher:
-    """Says what commands touch that do not fault, wherever it is.
-
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    """
+    """Says what commands touch that do not fault, wherever it is."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -155,8 +149,6 @@ class ExtentFinder:
 
     Parameters
     ----------
-    config : Config
-        The machine.
     windows : sequence of WindowBinding
         The DRAM windows, which begin at beats.
     """

@@ -22,8 +22,6 @@ def footprint(command: Command, config: Config, windows: Sequence[WindowBinding]
     ----------
     command : Command
         A command whose fields are legal.
-    config : Config
-        The machine.
     windows : sequence of WindowBinding
         The DRAM windows; spans and fault addresses are absolute.
     """

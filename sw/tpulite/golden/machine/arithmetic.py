@@ -25,10 +25,6 @@ def conv_sums(
 
     Parameters
     ----------
-    command : Command
-        The CONV.
-    config : Config
-        The machine.
     stream : array of int8, [k_tiles, positions, N]; in dense mode [k_tiles, positions, 2, N]
         Vectors as they enter, padding included.
     weights : array of int8, [k_tiles * N, N]
@@ -61,8 +57,6 @@ def vector_results(
 
     Parameters
     ----------
-    command : Command
-        The VECTOR.
     a : array of int8, [outputs, window, N]
         Operand A.
     b : array of int8, [outputs, N]

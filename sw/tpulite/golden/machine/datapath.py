@@ -28,11 +28,6 @@ _FLIP = np.uint8(0x80)
 class Datapath:
     """The storage of the machine and the effect of each command on it.
 
-    Parameters
-    ----------
-    config : Config
-        The machine.
-
     Attributes
     ----------
     buffer : array of uint8, [ub_rows, N]

@@ -15,8 +15,6 @@ class Dram:
 
     Parameters
     ----------
-    size : int
-        Bytes.
     read_errors, write_errors : iterable of range
         Addresses whose reads, or writes, are answered with an AXI error.
 
@@ -58,26 +56,14 @@ class Dram:
         return self.data.size
 
     def write(self, address: int, data: bytes | NDArray) -> None:
-        """Copy bytes into DRAM.
-
-        Raises
-        ------
-        ValueError
-            If they do not fit.
-        """
+        """Copy bytes into DRAM; ValueError if they do not fit."""
         values = np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)
         self._check(address, values.size)
         self.data[address : address + values.size] = values
         self.written[address : address + values.size] = True
 
     def read(self, address: int, size: int) -> NDArray[np.uint8]:
-        """Return a copy of ``size`` bytes.
-
-        Raises
-        ------
-        ValueError
-            If they are not all in DRAM.
-        """
+        """Return a copy of ``size`` bytes; ValueError if they are not all in DRAM."""
         self._check(address, size)
         return self.data[address : address + size].copy()
 

@@ -65,11 +65,6 @@ class Machine:
 
     Commands are executed one after the other, which is legal because program order is a legal
     serial execution. Whatever could make a real machine differ is a violation, found beside it.
-
-    Parameters
-    ----------
-    config : Config
-        The machine.
     """
 
     def __init__(self, config: Config) -> None:
@@ -96,8 +91,6 @@ class Machine:
         ----------
         commands : sequence of Command or Fault
             The command stream; a fault stands for a command that does not decode.
-        windows : sequence of WindowBinding
-            The DRAM windows.
         dram : Dram
             The memory, written in place.
         resident : iterable of (int, int)
@@ -181,8 +174,6 @@ class Machine:
 
         Parameters
         ----------
-        replay : Replay
-            The program.
         dram : Dram
             The memory, counted from the page of its first window.
         """

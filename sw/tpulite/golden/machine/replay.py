@@ -72,8 +72,6 @@ class Replay:
 
         Parameters
         ----------
-        datapath : Datapath
-            The machine's.
         dram : Dram
             The memory from the origin on.
         """
@@ -90,15 +88,7 @@ def origin_of(windows: Iterable[WindowBinding]) -> int:
 
 
 class Recorder:
-    """Follows the commands of a first run.
-
-    Parameters
-    ----------
-    config : Config
-        The machine.
-    windows : sequence of WindowBinding
-        The DRAM windows.
-    """
+    """Follows the commands of a first run."""
 
     def __init__(self, config: Config, windows: Sequence[WindowBinding]) -> None:
         self._config, self._origin = config, origin_of(windows)

@@ -22,8 +22,6 @@ class RaceDetector:
 
     Parameters
     ----------
-    config : Config
-        The machine.
     buffer_written : array of bool, [ub_rows]
         Rows that hold something at the start.
     dram_written : array of bool
@@ -71,8 +69,6 @@ class RaceDetector:
         ----------
         command : Command
             A command that does not fault.
-        extents : Extents
-            What it touches.
         footprint : callable
             Returns the same as a footprint, to find out what is wrong.
         """

@@ -36,8 +36,6 @@ def walk(
         beyond.
     begin : int
         First cycle of the walker, an index of the phases.
-    phase : int
-        Its phase.
     rows : int
         Rows that it needs, one after the other.
     banks : int

@@ -22,13 +22,6 @@ class BurstStores(TransferHead):
 
     The rows of a burst are followed to their end when the last one is read, and the data path takes
     it then; where STORE has starved is only known then, too.
-
-    Parameters
-    ----------
-    machine : Clockwork
-        The clockwork.
-    path : DataPath
-        What writes pass.
     """
 
     def __init__(self, machine: Clockwork, path: DataPath) -> None:

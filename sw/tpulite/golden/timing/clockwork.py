@@ -35,13 +35,6 @@ _MEMBERS = tuple(
 class Head:
     """An engine's queue, whose first command starts as soon as engine and tokens allow.
 
-    Parameters
-    ----------
-    machine : Clockwork
-        The clockwork.
-    engine : Engine
-        Which engine.
-
     Attributes
     ----------
     free : int
@@ -109,10 +102,6 @@ class Clockwork:
     ----------
     commands : sequence of Command
         The program with tokens, END last.
-    config : Config
-        The machine.
-    memory : MemoryTiming
-        The DRAM beside it.
 
     Attributes
     ----------

@@ -15,11 +15,6 @@ def _nothing(_: int) -> None:
 class DataPath:
     """When the data path of a memory takes bursts, which must come to it in order of time.
 
-    Parameters
-    ----------
-    memory : MemoryTiming
-        The memory.
-
     Attributes
     ----------
     free : int

@@ -17,8 +17,6 @@ def late_turns(
 
     Parameters
     ----------
-    outputs : int
-        Rows.
     busy : ndarray of bool, shape (cycles,)
         When sums of the matrix unit enter the lanes, from the cycle in which the first row's could.
     delays : sequence of (int, int)

@@ -69,10 +69,6 @@ class Loads(TransferHead):
 
     Parameters
     ----------
-    machine : Clockwork
-        The clockwork.
-    path : DataPath
-        What reads pass.
     constants : DataPath
         What reads of constants and commands pass: another path if they have their own memory.
     """

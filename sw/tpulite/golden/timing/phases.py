@@ -30,8 +30,6 @@ class Activations:
 
     Parameters
     ----------
-    fields : dict
-        Fields of the command.
     size, banks : int
         N, and banks of the buffer.
     begin : int
@@ -91,8 +89,6 @@ class Outputs:
 
     Parameters
     ----------
-    fields : dict
-        Fields of the command.
     interval : int
         Cycles from an output vector to the next.
     banks : int
@@ -119,13 +115,7 @@ class Outputs:
 
 
 class KnownPhases:
-    """Requests whose phases are known.
-
-    Parameters
-    ----------
-    made : bytes
-        The phases.
-    """
+    """Requests whose phases are known."""
 
     __slots__ = ("_made",)
 

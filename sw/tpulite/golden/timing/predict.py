@@ -42,8 +42,6 @@ def predict(
     ----------
     commands : sequence of Command
         The program with tokens, END last.
-    config : Config
-        The machine.
     memory : MemoryTiming, optional
         The DRAM beside it, by default the reference memory.
 
@@ -86,8 +84,6 @@ def measured_once(programs: Iterable[Program], measure: Callable[[Program], int]
 
     Parameters
     ----------
-    programs : iterable of Program
-        The programs.
     measure : callable
         Returns what follows from commands, machine and memory of a program.
     """

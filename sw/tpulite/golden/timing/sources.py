@@ -37,15 +37,6 @@ class Rate(NamedTuple):
 class Source:
     """A memory that LOAD and command fetch read.
 
-    Parameters
-    ----------
-    memory : MemoryTiming
-        The memory.
-    path : DataPath
-        What its reads pass.
-    config : Config
-        The machine.
-
     Attributes
     ----------
     latency : int

@@ -132,8 +132,6 @@ class Stores(TransferHead):
 
         Parameters
         ----------
-        fields : dict of str to int
-            Fields of the command.
         limit : int
             Where to stop.
         known : int

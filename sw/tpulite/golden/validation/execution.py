@@ -27,14 +27,8 @@ class TermMachine:
 
     Parameters
     ----------
-    config : Config
-        The machine.
-    windows : list of WindowBinding
-        The DRAM windows.
     dram : array of int64
         A term for each byte of DRAM; written in place.
-    terms : Terms
-        What nobody knows, and what is not polynomial.
     """
 
     def __init__(

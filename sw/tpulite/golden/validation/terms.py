@@ -30,13 +30,7 @@ _SHIFT = np.uint64(33)
 
 
 class Terms:
-    """Random numbers and random functions of one validation.
-
-    Parameters
-    ----------
-    seed : int
-        Draws them.
-    """
+    """Random numbers and random functions of one validation."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)

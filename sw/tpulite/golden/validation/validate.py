@@ -29,10 +29,6 @@ def validate(layers: LayerGraph, program: Program, *, seed: int = 0) -> list[str
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
-    program : Program
-        The program.
     seed : int
         Of the random numbers that stand for what is not known. A program that is wrong passes with
         a probability below 2**-30; then not with another seed.

@@ -66,8 +66,6 @@ def with_tables(graph: Graph, tables: Mapping[str, tuple[int, ...]]) -> Graph:
 
     Parameters
     ----------
-    graph : Graph
-        The network.
     tables : mapping of str to tuple of int
         The 256 integers of a function by its target, that of the least byte first.
     """

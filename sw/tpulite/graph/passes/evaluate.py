@@ -24,8 +24,6 @@ def evaluate(
 
     Parameters
     ----------
-    node : Node
-        The node.
     inputs, outputs : sequence of Tensor
         Its tensors; inputs have data, except for that of ``shape``.
     file_format : str

@@ -28,13 +28,6 @@ PACKAGES = ("fast_sugiyama",)
 def write_page(path: Path, report: Report) -> None:
     """Write a page that any browser shows, without a network.
 
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    report : Report
-        What it shows.
-
     Raises
     ------
     ValueError
@@ -53,21 +46,7 @@ def write_comparison(
     details: Mapping[str, OperatorDetails],
     head: Head,
 ) -> None:
-    """Write a page about a comparison, which is like that of :func:`write_page`.
-
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    comparison : Comparison
-        What came of it.
-    network : NetworkGraph
-        The operators that were compared.
-    details : mapping of str to OperatorDetails
-        What their file says of them.
-    head : Head
-        What was compared with what, and how.
-    """
+    """Write a page about a comparison, which is like that of :func:`write_page`."""
     _require()
     from tpulite.report.html.comparison import make_comparison
 
@@ -77,19 +56,7 @@ def write_comparison(
 def write_inspection(
     path: Path, network: NetworkGraph, details: Mapping[str, OperatorDetails], head: Head
 ) -> None:
-    """Write a page about a network that is not compiled, which is like that of :func:`write_page`.
-
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    network : NetworkGraph
-        Its operators.
-    details : mapping of str to OperatorDetails
-        What their file says of them.
-    head : Head
-        What is to be known of it.
-    """
+    """Write a page about a network that is not compiled, like that of :func:`write_page`."""
     _require()
     from tpulite.report.html.inspection import make_inspection
 

@@ -38,8 +38,6 @@ def lay_out(boxes: int, arrows: Sequence[tuple[int, int]], *, high: float) -> La
 
     Parameters
     ----------
-    boxes : int
-        How many there are.
     arrows : sequence of (int, int)
         From which box to which, counted from 0; none twice, and not in circles.
     high : float

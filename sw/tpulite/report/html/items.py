@@ -53,8 +53,6 @@ def make_items(
     ----------
     network : NetworkGraph, optional
         The operators.
-    details : mapping of str to OperatorDetails
-        What their file says of them.
     profile : Profile, optional
         What their layers cost; a layer that belongs to no operator is an item of its own.
     notes : mapping of str to str, optional

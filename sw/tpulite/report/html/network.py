@@ -54,8 +54,6 @@ def draw_network(network: NetworkGraph, notes: Mapping[str, Note]) -> dict[str, 
 
     Parameters
     ----------
-    network : NetworkGraph
-        The network.
     notes : mapping of str to Note
         What is to be said of operators, by name.
     """

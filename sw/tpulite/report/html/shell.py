@@ -74,8 +74,6 @@ def whole_page(
 
     Parameters
     ----------
-    head : Head
-        Its head.
     sections : sequence of Section
         Its sections, from top to bottom.
     items : mapping of str to value, optional

@@ -21,17 +21,7 @@ def in_turn(runs: Sequence[TracedRun]) -> Iterator[tuple[int, int, TracedRun]]:
 
 
 def make_timeline(profile: Profile, owner: Mapping[str, str], macs: Mapping[str, int]) -> Any:
-    """Return a track for each engine, and where parts of the network run on the CPU.
-
-    Parameters
-    ----------
-    profile : Profile
-        What ran.
-    owner : mapping of str to str
-        The operator of each layer, by their names.
-    macs : mapping of str to int
-        MACs of each operator.
-    """
+    """Return a track for each engine, and where parts of the network run on the CPU."""
     layers = [layer.name for run in profile.runs for layer in run.program.layers]
     opcodes = [opcode.name for opcode in Opcode]
     return {

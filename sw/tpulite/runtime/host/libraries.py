@@ -97,8 +97,6 @@ def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
         A TFLite or ONNX file.
     file_format : str
         ``tflite`` or ``onnx``.
-    exactness : Exactness
-        The numerics.
 
     Raises
     ------
@@ -126,8 +124,6 @@ def lacked_operator(data: bytes, error: Exception) -> str:
     ----------
     data : bytes
         A TFLite file.
-    error : Exception
-        What the session has raised.
     """
     lacks = re.search(r"builtin opcode '(\w+)' version '(\d+)'", str(error))
     if lacks is None:

@@ -38,8 +38,6 @@ def lstm_gates(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
 
     Parameters
     ----------
-    node : Node
-        The operator.
     values : sequence of ndarray
         Sums of the input of all steps, int32 [batch, steps, gates * cells], or [steps, batch, ...]
         if it is ``time_major``; sums of the output before, int32 [batch, gates * cells]; bias,
@@ -70,8 +68,6 @@ def lstm_cell(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
 
     Parameters
     ----------
-    node : Node
-        The operator.
     values : sequence of ndarray
         Gates, int16 [batch, gates * cells]; cell state, int16 [batch, cells]; weights of
         peepholes, int16 [peepholes * cells], if there are any.
@@ -94,8 +90,6 @@ def lstm_output(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
 
     Parameters
     ----------
-    node : Node
-        The operator.
     values : sequence of ndarray
         As of :func:`lstm_cell`, but the cell state is that behind the step.
     """

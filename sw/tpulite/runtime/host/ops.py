@@ -37,14 +37,8 @@ def run_node(
 
     Parameters
     ----------
-    node : Node
-        The node.
-    graph : Graph
-        Its graph.
     values : mapping of str to ndarray
         At least its inputs that are not constants, in the graph's shapes and dtypes.
-    exact : Exactness
-        The numerics.
 
     Returns
     -------

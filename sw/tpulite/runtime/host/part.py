@@ -135,10 +135,6 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
 
     Parameters
     ----------
-    graph : Graph
-        The network.
-    segment : HostSegment
-        The segment.
     tensors : bool
         Whether every tensor of it is an output.
 

@@ -27,8 +27,6 @@ def softmax_table(x: NDArray, scale: float, beta: float, bits: range) -> NDArray
     ----------
     x : ndarray of int8 or uint8, [..., n]
         Integers; softmax is along the last axis.
-    scale : float
-        Scale of ``x``.
     beta : float
         Factor of the exponents.
     bits : range

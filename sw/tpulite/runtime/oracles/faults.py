@@ -25,8 +25,6 @@ def known_faults(oracle: str, graph: Graph) -> dict[str, str]:
 
     Parameters
     ----------
-    oracle : str
-        The library.
     graph : Graph
         The network. What is computed of a wrong tensor is wrong, too.
     """

@@ -26,8 +26,6 @@ def open_ort(data: bytes, graph: Graph, name: str) -> Oracle:
 
     Parameters
     ----------
-    data : bytes
-        The file.
     graph : Graph
         What was read from it.
     name : str

@@ -21,8 +21,6 @@ def open_tflm(data: bytes, graph: Graph) -> Oracle:
 
     Parameters
     ----------
-    data : bytes
-        The file.
     graph : Graph
         What was read from it.
 
