@@ -57,14 +57,9 @@ Feed = Mapping[str, np.ndarray]
 def run_model(data: bytes, feeds: Sequence[Feed], devices: Sequence[str], exact: str) -> Run:
     """Run an ONNX file on some inputs, the host taking what the machine cannot.
 
-    Raises
-    ------
-    RefusedError
-        If the file cannot be read, or nobody can compute an operator.
-    ValueError
-        If a network that was accepted cannot be compiled or run after all.
-    AssertionError
-        If devices give different bits.
+    RefusedError if the file cannot be read, or nobody can compute an operator; ValueError if a
+    network that was accepted cannot be compiled or run after all; AssertionError if devices give
+    different bits.
     """
     try:
         model = Model.load(load_onnx(data, "test"), exact=exact)

@@ -93,12 +93,8 @@ class Case:
 def find_cases() -> list[Case]:
     """Return all tests of our operators, sorted by name.
 
-    Raises
-    ------
-    RuntimeError
-        If pip cannot download the tests.
-    ValueError
-        If what came is not what was published.
+    RuntimeError if pip cannot download the tests; ValueError if what came is not what was
+    published.
     """
     root = _unpacked()
     cases = []

@@ -74,10 +74,7 @@ def show(command: str, code: int = 0) -> None:
 def python(source: str) -> None:
     """Run Python in an interpreter of its own; print a block of it, and one of what it printed.
 
-    Raises
-    ------
-    RuntimeError
-        If it raises.
+    RuntimeError if it raises.
     """
     source = source.strip("\n") + "\n"
     _print_block("python", source)
@@ -89,10 +86,7 @@ def python(source: str) -> None:
 def picture(name: str, title: str) -> None:
     """Keep a picture that an earlier example of the page wrote beside the page, and show it.
 
-    Raises
-    ------
-    RuntimeError
-        If pictures are compared, and this one differs.
+    RuntimeError if pictures are compared, and this one differs.
     """
     page = Page.now()
     made, kept = (page.folder / name).read_bytes(), page.path.parent / name

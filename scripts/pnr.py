@@ -38,10 +38,7 @@ _ENDS = 20
 def part_of(design: Design, block: str) -> Design:
     """Return the design whose top is an instance of a block.
 
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
+    ValueError if there is none of this name.
     """
     for instance, module in design.instances():
         if plain_name(instance) == block:
@@ -52,10 +49,7 @@ def part_of(design: Design, block: str) -> Design:
 def made_for_a_part(config: str) -> str:
     """Return which configuration for a part this is, under whatever name; empty if none.
 
-    Raises
-    ------
-    SystemExit
-        If there is no such configuration, with which there are.
+    SystemExit if there is no such configuration, with which there are.
     """
     try:
         wanted = named_chip(config)

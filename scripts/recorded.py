@@ -41,10 +41,7 @@ class Recorded:
     def run(self) -> str:
         """Return what the command prints in a terminal of :data:`WIDTH` columns.
 
-        Raises
-        ------
-        RuntimeError
-            If it fails.
+        RuntimeError if it fails.
         """
         with tempfile.TemporaryDirectory() as folder:
             for file in ROOT.glob(self.files) if self.files else ():

@@ -66,10 +66,7 @@ def read_pairs(path: Path) -> list[str]:
 def float_vectors(path: Path, sentences: Sentences, texts: list[str]) -> Iterator[np.ndarray]:
     """Yield the vectors of the float network, as ONNX Runtime computes them.
 
-    Raises
-    ------
-    ValueError
-        If it has integers already.
+    ValueError if it has integers already.
     """
     file = open_encoder(path, sentences.length)
     if file.quantized:

@@ -67,10 +67,7 @@ def limit_scenes() -> list[Scene]:
 def measured() -> dict[str, Measured]:
     """Return what docs/bench.md says of each program that was run on the RTL.
 
-    Raises
-    ------
-    ValueError
-        If the page has no such table.
+    ValueError if the page has no such table.
     """
     lines = _BENCH.read_text(encoding="utf-8").splitlines()
     tables = [i for i, line in enumerate(lines) if set(_COLUMNS) <= set(_cells(line))]

@@ -70,11 +70,8 @@ def opened(
 ) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
     """Open what :func:`packed` has made: its metadata and its members, while they are used.
 
-    Raises
-    ------
-    ValueError
-        If it is no whole archive of that kind and version, was changed, or reading its contents
-        fails; the message begins with the path.
+    ValueError if it is no whole archive of that kind and version, was changed, or reading its
+    contents fails; the message begins with the path.
     """
     try:
         parts = members(data)

@@ -12,12 +12,8 @@ __all__ = ["write_whole"]
 def write_whole(path: Path, save: Callable[[Path], object]) -> None:
     """Write a file by ``save`` under another name, then rename it.
 
-    A failure leaves what was there before, and nothing else.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; it names ``path``.
+    A failure leaves what was there before, and nothing else. OSError if the file cannot be written;
+    it names ``path``.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -114,10 +114,7 @@ class Program:
     def unpack(cls, data: bytes, path: str | Path) -> "Program":
         """Return the program of a file with this content.
 
-        Raises
-        ------
-        ValueError
-            If it is not a whole program of this version; the message begins with the path.
+        ValueError if it is not a whole program of this version; the message begins with the path.
         """
         with opened("program", _VERSION, data, path) as (metadata, parts):
             commands = parts["commands.bin"]

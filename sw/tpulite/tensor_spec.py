@@ -72,11 +72,7 @@ class TensorSpec:
     elements, each block padded to a multiple of 16 bytes. An image has a vector a pixel, row by
     row, or one a patch of pixels, whose values are the channels; or the rows of either are packed,
     ``m`` of them. The images of a batch lie one after the other, each as if it were alone.
-
-    Raises
-    ------
-    ValueError
-        If the batch is less than 1.
+    ValueError if the batch is less than 1.
     """
 
     name: str  #: Name of the tensor.

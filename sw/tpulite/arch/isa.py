@@ -113,10 +113,7 @@ class Command:
 def decode(data: bytes) -> Command:
     """Decode 32 bytes into a command; the inverse of :meth:`Command.encode`.
 
-    Raises
-    ------
-    ValueError
-        If the opcode, a field or an unused bit is illegal.
+    ValueError if the opcode, a field or an unused bit is illegal.
     """
     if len(data) != COMMAND_BYTES:
         raise ValueError(f"A command has {COMMAND_BYTES} bytes, not {len(data)}")

@@ -80,10 +80,7 @@ class OperatorRecord:
 def find_operators(patterns: Sequence[str], *, quick: bool) -> Iterator[OperatorCase]:
     """Yield cases that match a regular expression, all without one; the smallest if ``quick``.
 
-    Raises
-    ------
-    ValueError
-        If LiteRT is missing, or an expression is wrong or matches nothing.
+    ValueError if LiteRT is missing, or an expression is wrong or matches nothing.
     """
     require_package("ai_edge_litert", "litert", "The operator sweep")
     module = import_module(_CASES)

@@ -42,10 +42,7 @@ class NetworkRecord:
 def find_networks(patterns: Sequence[str], *, quick: bool = False) -> tuple[str, ...]:
     """Return names that match a regular expression, all without one; small ones if ``quick``.
 
-    Raises
-    ------
-    ValueError
-        If LiteRT is missing, or an expression is wrong or matches nothing.
+    ValueError if LiteRT is missing, or an expression is wrong or matches nothing.
     """
     require_package("ai_edge_litert", "litert", "The benchmark of published networks")
     catalog = import_module(_CATALOG)

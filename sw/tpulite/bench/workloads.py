@@ -75,10 +75,7 @@ EVERY = (*WORKLOADS, *LARGE)
 def parse_workload(name: str, *, resident: bool = False, memory: str = REFERENCE) -> Run:
     """Return how a workload runs, with constants that stay on chip or as it is, for a DRAM.
 
-    Raises
-    ------
-    ValueError
-        If there is no such workload.
+    ValueError if there is no such workload.
     """
     make = find_workload(name)
 

@@ -44,10 +44,7 @@ class Images:
     def read(self, model: Model) -> tuple[DataSet, tuple[str, ...]]:
         """Read the data set as inputs of a network, and the names of the classes if there are some.
 
-        Raises
-        ------
-        ValueError
-            If something cannot be read or does not suit the network; the file comes first.
+        ValueError if something cannot be read or does not suit the network; the file comes first.
         """
         assert self.path is not None
         single = of_one_image(model.graph)

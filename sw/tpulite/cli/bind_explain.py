@@ -32,10 +32,7 @@ _BATCHES = 1, 16
 class Explaining:
     """What was chosen of ``--explain``, ``--layer`` and ``--svg``.
 
-    Raises
-    ------
-    UsageError
-        If there is nothing to explain.
+    UsageError if there is nothing to explain.
     """
 
     on: bool  #: Whether to explain instead of writing programs.

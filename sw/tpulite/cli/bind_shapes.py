@@ -28,10 +28,7 @@ class AskedShape:
 def asked_shape(text: str) -> AskedShape:
     """Read a shape like ``1x96x96``, or ``1x96x96x16`` with channels.
 
-    Raises
-    ------
-    ValueError
-        If the text is no shape.
+    ValueError if the text is no shape.
     """
     parts = text.split("x")
     if len(parts) not in (3, 4) or not all(_is_extent(part) for part in parts):
@@ -46,12 +43,7 @@ def asked_range(text: str | None, shapes: Sequence[AskedShape], channels: int) -
     """Read a range like ``batch=1..8,height=96..224``; a single number is a range, too.
 
     Extents that it does not name go from the least to the most of ``shapes``; shapes without
-    channels have ``channels``, those of the file.
-
-    Raises
-    ------
-    ValueError
-        If the text is no range.
+    channels have ``channels``, those of the file. ValueError if the text is no range.
     """
     limits: dict[str, tuple[int, int]] = {}
     for name in _EXTENTS:
@@ -64,10 +56,7 @@ def asked_range(text: str | None, shapes: Sequence[AskedShape], channels: int) -
 def named_extents(text: str | None) -> dict[str, tuple[int, int]]:
     """Return the extents that a range like ``batch=1..8,height=96`` names: least and most.
 
-    Raises
-    ------
-    ValueError
-        If the text is no range.
+    ValueError if the text is no range.
     """
     limits = {}
     for part in text.split(",") if text else ():

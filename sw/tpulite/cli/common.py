@@ -158,10 +158,7 @@ cycle_source_option = device_option(
 def load_array(path: Path) -> np.ndarray:
     """Read a .npy file.
 
-    Raises
-    ------
-    ValueError
-        If it is none, holds objects or several arrays, or a value is not finite.
+    ValueError if it is none, holds objects or several arrays, or a value is not finite.
     """
     with path.open("rb") as file:
         begin = file.read(len(_NPY))
@@ -181,10 +178,7 @@ def load_array(path: Path) -> np.ndarray:
 def load_inputs(path: Path) -> np.ndarray | dict[str, np.ndarray]:
     """Read a .npy file, or a .npz file with an array for each input.
 
-    Raises
-    ------
-    ValueError
-        If it is none, or a value is not finite.
+    ValueError if it is none, or a value is not finite.
     """
     if not zipfile.is_zipfile(path):
         return load_array(path)

@@ -48,12 +48,8 @@ def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Mod
 def validate_model(model: Model) -> str:
     """Check that every program computes its layers, whatever the inputs are; return a line.
 
-    Raises
-    ------
-    RuntimeError
-        If one does not.
-    NotImplementedError
-        If there is a softmax, which validation does not know.
+    RuntimeError if one does not; NotImplementedError if there is a softmax, which validation does
+    not know.
     """
     for number, (program, layers) in enumerate(zip(model.programs, model.layers, strict=True)):
         if wrong := validate_translation(layers, program, model.options):

@@ -96,10 +96,7 @@ class Dumps:
     def texts(self, model: Model) -> dict[str, str]:
         """Return the texts, by part and stage.
 
-        Raises
-        ------
-        ValueError
-            If the compiler has gone through no stage of a name.
+        ValueError if the compiler has gone through no stage of a name.
         """
         texts = {}
         for part, layers in enumerate(model.layers if self.stages else ()):

@@ -64,12 +64,8 @@ def export_shapes(
 ) -> None:
     """Compile a network for a range of shapes, write the folder, and print sizes.
 
-    Raises
-    ------
-    UsageError
-        If an option was given that is for one shape.
-    ValueError
-        If it is no network, or C cannot bind a layer of it.
+    UsageError if an option was given that is for one shape; ValueError if it is no network, or C
+    cannot bind a layer of it.
     """
     names = [param.name for param in click.get_current_context().command.params if param.name]
     others = tuple(each for each in names if each not in _USED)

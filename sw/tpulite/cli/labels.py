@@ -14,10 +14,7 @@ __all__ = ["check_classes", "count_classes", "load_classes", "load_names"]
 def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
     """Read the names of a network's classes, one a line.
 
-    Raises
-    ------
-    ValueError
-        If it is no text, or there are not as many as the network has classes.
+    ValueError if it is no text, or there are not as many as the network has classes.
     """
     try:
         names = tuple(line.strip() for line in path.read_text().rstrip().splitlines())
@@ -32,10 +29,7 @@ def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
 def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray:
     """Read a class for each of so many inputs from a .npy file.
 
-    Raises
-    ------
-    ValueError
-        If they are no classes of the only output, or not so many.
+    ValueError if they are no classes of the only output, or not so many.
     """
     return check_classes(path, load_array(path), count, graph)
 
@@ -43,10 +37,7 @@ def load_classes(path: Path, count: int, graph: Graph) -> np.ndarray:
 def check_classes(path: Path, labels: np.ndarray, count: int, graph: Graph) -> np.ndarray:
     """Return a class for each of so many inputs, [count], from what a file has.
 
-    Raises
-    ------
-    ValueError
-        If they are no classes of the only output, or not so many.
+    ValueError if they are no classes of the only output, or not so many.
     """
     integers = np.issubdtype(labels.dtype, np.integer)
     if labels.size != count or len(labels.reshape(-1)) != len(labels) or not integers:

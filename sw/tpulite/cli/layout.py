@@ -85,10 +85,7 @@ class LayoutChoices:
     def export(self, network: Path, reading: Reading, output: Path, json_path: Path | None) -> None:
         """Lay out a network, write the folder, and print the table.
 
-        Raises
-        ------
-        ValueError
-            If it is no network, or none of its layers can be laid out.
+        ValueError if it is no network, or none of its layers can be laid out.
         """
         if is_model_file(network):
             raise ValueError(f"{network} is compiled: --layout needs the original network file")

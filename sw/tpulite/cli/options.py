@@ -151,12 +151,7 @@ class Choices:
     def options(self) -> Options:
         """Return the options of the compiler.
 
-        Raises
-        ------
-        UsageError
-            If one contradicts another.
-        ValueError
-            If a value is impossible.
+        UsageError if one contradicts another; ValueError if a value is impossible.
         """
         values, left_out = self.values, self._left_out()
         documented = values["grouping"] == "document"

@@ -20,10 +20,7 @@ class PackagedModel:
     def find(self, given: Path) -> Path:
         """Return a path as it is, or where the model lies if the path is its name.
 
-        Raises
-        ------
-        ValueError
-            If the package is missing, with what to install.
+        ValueError if the package is missing, with what to install.
         """
         if str(given) != self.name or given.exists():
             return given

@@ -72,11 +72,8 @@ class Reading:
     def graph(self, path: Path) -> Graph:
         """Read a network; with samples, quantize it first.
 
-        Raises
-        ------
-        ValueError
-            If the file is no network, there are samples for one that is not an ONNX file of
-            floats, or states are no outputs and inputs of it.
+        ValueError if the file is no network, there are samples for one that is not an ONNX file of
+        floats, or states are no outputs and inputs of it.
         """
         graph = self._quantized(path)
         try:
@@ -127,11 +124,8 @@ class Reading:
     def model(self, path: Path, choices: Choices | None = None) -> Model:
         """Read a network or a compiled one, and plan its run.
 
-        Raises
-        ------
-        ValueError
-            If it cannot be read or computed, options are given that a compiled one has settled, or
-            there cannot be so many classes.
+        ValueError if it cannot be read or computed, options are given that a compiled one has
+        settled, or there cannot be so many classes.
         """
         model = self._model(path, choices)
         if self.classes is None:
@@ -169,10 +163,7 @@ class Reading:
     def refuse(self, path: Path, compiled_for: Config) -> None:
         """Check that nothing was chosen that a compiled network or program has settled.
 
-        Raises
-        ------
-        ValueError
-            If something was.
+        ValueError if something was.
         """
         if self.inputs or self.outputs:
             raise ValueError(f"{path} is compiled: give --inputs and --outputs to compile")

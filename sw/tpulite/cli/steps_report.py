@@ -79,10 +79,7 @@ class StepsReport:
     def print(self, console: Console) -> None:
         """Print a row for each step, and how they were checked.
 
-        Raises
-        ------
-        RuntimeError
-            If a step is not what numpy computes, or the last one not the output.
+        RuntimeError if a step is not what numpy computes, or the last one not the output.
         """
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for column in ("step", "formula", "shape", "type"):

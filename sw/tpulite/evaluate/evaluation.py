@@ -53,12 +53,7 @@ class Evaluation:
     ) -> Answers:
         """Answer all images; what is known already is not asked again.
 
-        Raises
-        ------
-        ValueError
-            If an image cannot be read.
-        OSError
-            If answers cannot be kept.
+        ValueError if an image cannot be read; OSError if answers cannot be kept.
         """
         ranges: dict[str, list[range]] = {}
         images: list[dict[str, Any]] = [{} for _ in range(self.count)]

@@ -13,10 +13,7 @@ __all__ = ["Limits", "answer", "machine_name"]
 class Limits:
     """Constraints on points; None is none.
 
-    Raises
-    ------
-    ValueError
-        If there is a time and no clock.
+    ValueError if there is a time and no clock.
     """
 
     max_lut: int | None = None  #: Lookup tables, as estimated for the family.

@@ -118,10 +118,8 @@ class Space:
 def read_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
     """Read axes from ``FIELD=VALUE,VALUE`` or ``FIELD=LOW..HIGH``, which doubles from low to high.
 
-    Raises
-    ------
-    ValueError
-        If a field is unknown or given twice, or its values are none, impossible to read, or equal.
+    ValueError if a field is unknown or given twice, or its values are none, impossible to read, or
+    equal.
     """
     axes: list[Axis] = []
     for text in texts:

@@ -51,11 +51,7 @@ class Study:
         """Return points with these values, in their order.
 
         An outcome is kept as soon as it is there: when a run is interrupted, the next one goes on.
-
-        Raises
-        ------
-        OSError
-            If an outcome cannot be kept.
+        OSError if an outcome cannot be kept.
         """
         begun = [self._begin(values) for values in chosen]
         runs = {key: run for _, each in begun for key, run in each.items()}

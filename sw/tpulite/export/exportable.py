@@ -14,11 +14,8 @@ __all__ = ["check_exportable"]
 def check_exportable(model: Model) -> None:
     """Check what can be checked of a network before it is compiled.
 
-    Raises
-    ------
-    ValueError
-        If an operator on the CPU has no function in C, all of which are named, nothing is left for
-        the machine, or an option asks for programs that differ from run to run.
+    ValueError if an operator on the CPU has no function in C, all of which are named, nothing is
+    left for the machine, or an option asks for programs that differ from run to run.
     """
     graph = model.graph
     refused = {}

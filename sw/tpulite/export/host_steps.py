@@ -27,10 +27,7 @@ _GATE_BITS = 15
 def host_call(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     """Return the call that computes a node of the host's own.
 
-    Raises
-    ------
-    ValueError
-        If its tables would not have the bits of the library.
+    ValueError if its tables would not have the bits of the library.
     """
     return HOST_CALLS[node.op](node, graph, exact)
 

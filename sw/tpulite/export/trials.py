@@ -74,10 +74,7 @@ class Trial:
     def table(self) -> NDArray:
         """Return what becomes of each byte of the only activation, in the result's type.
 
-        Raises
-        ------
-        ValueError
-            If it depends on where the byte is, too.
+        ValueError if it depends on where the byte is, too.
         """
         (x,) = self._activations()
         compute = self.opened()

@@ -172,11 +172,9 @@ class State:
 class Graph:
     """A network: nodes in an order in which they can run.
 
-    Raises
-    ------
-    ValueError
-        If a name is unknown or not unique, a node comes before what it needs, the two tensors
-        of a state and its first value differ in shape or dtype, or there cannot be so many classes.
+    ValueError if a name is unknown or not unique, a node comes before what it needs, the two
+    tensors of a state and its first value differ in shape or dtype, or there cannot be so many
+    classes.
     """
 
     name: str  #: Name of the network.

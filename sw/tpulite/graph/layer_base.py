@@ -62,10 +62,7 @@ class Layer:
     def check(self, activations: tuple[Activation, ...], output: Activation) -> None:
         """Check that the layer computes ``output`` of ``activations``.
 
-        Raises
-        ------
-        ValueError
-            If it does not.
+        ValueError if it does not.
         """
         for name, activation in zip(self.inputs, activations, strict=True):
             if activation.dtype != "int8":

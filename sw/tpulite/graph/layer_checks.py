@@ -59,10 +59,7 @@ def windowed(
 ) -> tuple[int, int]:
     """Return height and width of what a sliding window computes.
 
-    Raises
-    ------
-    ValueError
-        If the window is larger than the padded activation.
+    ValueError if the window is larger than the padded activation.
     """
     sizes = []
     for axis in (0, 1):

@@ -48,11 +48,8 @@ __all__ = [
 class LayerGraph:
     """A network of integer layers, in an order in which they can run.
 
-    Raises
-    ------
-    ValueError
-        If an activation is unknown, computed twice or read before it is computed, or if it has not
-        the shape and dtype that its layer gives it.
+    ValueError if an activation is unknown, computed twice or read before it is computed, or if it
+    has not the shape and dtype that its layer gives it.
     """
 
     name: str  #: Name of the network.

@@ -20,10 +20,8 @@ _RANGES = {
 class Requantization:
     """How int32 sums become int8 or int16: `tpulite.arch.numerics.requantize`, by channel or all.
 
-    Raises
-    ------
-    ValueError
-        If an array has another dtype, rank or length, or a value does not fit a channel record.
+    ValueError if an array has another dtype, rank or length, or a value does not fit a channel
+    record.
     """
 
     #: Ndarray of int64, [C] or [1]. As channel records hold them.

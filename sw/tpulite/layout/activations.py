@@ -65,11 +65,8 @@ def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np
 def unpack_activations(image: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
     """Return the tensor in ``spec.shape``; the inverse of :func:`pack_activations`.
 
-    Raises
-    ------
-    ValueError
-        If the image has not the size that ``spec`` asks for, or lies in packed rows, or in patches
-        that are not beside each other: these may lack pixels.
+    ValueError if the image has not the size that ``spec`` asks for, or lies in packed rows, or in
+    patches that are not beside each other: these may lack pixels.
     """
     apart = spec.patches is not None and not spec.patches.tile
     for found, kind in ((spec.packed_rows is not None, "packed rows"), (apart, "patches")):

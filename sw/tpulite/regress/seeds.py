@@ -36,10 +36,7 @@ class Seeds:
 def jobs_identity(names: tuple[str, ...]) -> str:
     """Return what results of jobs depend on besides seeds.
 
-    Raises
-    ------
-    ValueError
-        If something is missing that they need, with what to install.
+    ValueError if something is missing that they need, with what to install.
     """
     found = " ".join(map(job_identity, names))
     for name in names:

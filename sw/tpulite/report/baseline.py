@@ -151,10 +151,7 @@ class Baseline:
 def read_baseline(path: Path) -> Baseline:
     """Read a baseline.
 
-    Raises
-    ------
-    ValueError
-        If the file is none, or of another schema; the message begins with the path.
+    ValueError if the file is none, or of another schema; the message begins with the path.
     """
     try:
         record = json.loads(path.read_text())
@@ -206,10 +203,7 @@ def read_allowance(text: str) -> tuple[str, Allowance]:
 def check_conditions(path: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Check that figures were measured under the conditions of now.
 
-    Raises
-    ------
-    ValueError
-        If they were not; the message begins with the path of the baseline.
+    ValueError if they were not; the message begins with the path of the baseline.
     """
     for name in dict.fromkeys((*then, *now)):
         if then.get(name) != now.get(name):

@@ -125,10 +125,7 @@ class Comparer:
     ) -> None:
         """Compare what both sides have of an input; tensors that either lacks are left out.
 
-        Raises
-        ------
-        ValueError
-            If dtypes or sizes of a tensor do not agree.
+        ValueError if dtypes or sizes of a tensor do not agree.
         """
         for name, node in self._names.items():
             if name in ours and name in theirs:
@@ -200,10 +197,7 @@ def compare_tensors(
 ) -> tuple[TensorDifference, ...]:
     """Compare our tensors with those of an oracle, for each input; see :class:`Comparer`.
 
-    Raises
-    ------
-    ValueError
-        If dtypes or sizes of a tensor do not agree.
+    ValueError if dtypes or sizes of a tensor do not agree.
     """
     comparer = Comparer(names, channels)
     for number, (ours, theirs) in enumerate(runs):

@@ -51,10 +51,7 @@ def identity(packages: tuple[str, ...], libraries: tuple[Library, ...] = ()) -> 
 def device_packages(device: str) -> tuple[str, ...]:
     """Return this package, and the one that provides a device if that is another.
 
-    Raises
-    ------
-    ValueError
-        If the device cannot be used here, because something is missing that it needs.
+    ValueError if the device cannot be used here, because something is missing that it needs.
     """
     return tuple(dict.fromkeys(("tpulite", *_providers(device.partition(":")[0]))))
 

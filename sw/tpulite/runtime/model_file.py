@@ -75,10 +75,8 @@ def is_model_file(path: Path) -> bool:
 def load_model_file(path: Path) -> Model:
     """Read a compiled network.
 
-    Raises
-    ------
-    ValueError
-        If the file is not a whole one of this version, or a library that it needs is missing.
+    ValueError if the file is not a whole one of this version, or a library that it needs is
+    missing.
     """
     with opened(_KIND, VERSION, path.read_bytes(), path) as (metadata, parts):
         arrays = {
@@ -119,10 +117,7 @@ def load_model_file(path: Path) -> Model:
 def load_example(path: Path) -> Example | None:
     """Read the example of a compiled network, if it has one.
 
-    Raises
-    ------
-    ValueError
-        If the file is not a whole one of this version.
+    ValueError if the file is not a whole one of this version.
     """
     with opened(_KIND, VERSION, path.read_bytes(), path) as (metadata, parts):
         if metadata["example"] is None:

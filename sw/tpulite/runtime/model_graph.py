@@ -16,12 +16,8 @@ _ARRAY, _BYTES, _LIST, _MAP, _SCALAR = "array", "bytes", "list", "map", "scalar"
 def graph_to_json(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return a graph as plain values that JSON can hold, and the arrays that it refers to.
 
-    Attributes come back with the types that they have here, whatever they are nested in.
-
-    Raises
-    ------
-    TypeError
-        If an attribute has a type that the file has no form for.
+    Attributes come back with the types that they have here, whatever they are nested in. TypeError
+    if an attribute has a type that the file has no form for.
     """
     arrays: dict[str, np.ndarray] = {}
 
@@ -90,10 +86,7 @@ def graph_to_json(graph: Graph) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def graph_from_json(metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Graph:
     """Return the graph; the inverse of :func:`graph_to_json`.
 
-    Raises
-    ------
-    LookupError, TypeError, ValueError
-        If something is missing, or not what it must be.
+    LookupError, TypeError or ValueError if something is missing, or not what it must be.
     """
 
     def value(plain: Any) -> Any:

@@ -18,10 +18,7 @@ __all__ = ["operator_text"]
 def operator_text(network: Network, shapes: ShapeRange) -> OperatorText:
     """Return a network of one layer in C, but for its selector.
 
-    Raises
-    ------
-    ValueError
-        If there is more than one layer, or there is no C for the layer.
+    ValueError if there is more than one layer, or there is no C for the layer.
     """
     first, *others = network.nodes
     layer = first.layer

@@ -159,10 +159,8 @@ class ExportedRange:
 def export_range(program: RangeProgram) -> ExportedRange:
     """Lay out a network that C binds to shapes.
 
-    Raises
-    ------
-    ValueError
-        If C cannot bind a layer of it: which one; or if shapes are too large, or all are empty.
+    ValueError if C cannot bind a layer of it: which one; or if shapes are too large, or all are
+    empty.
     """
     network, shapes = program.network, program.shapes.filled
     if shapes is None:

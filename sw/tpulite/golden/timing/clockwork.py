@@ -180,10 +180,7 @@ class Clockwork:
     def run(self) -> int:
         """Run the program; return its cycles.
 
-        Raises
-        ------
-        ValueError
-            If a command waits for a token that never comes.
+        ValueError if a command waits for a token that never comes.
         """
         due, handlers = self.due, self.handlers
         while (time := min(due)) != NEVER:

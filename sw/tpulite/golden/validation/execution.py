@@ -41,12 +41,8 @@ class TermMachine:
     def execute(self, command: Command) -> None:
         """Execute a command that does not fault.
 
-        Raises
-        ------
-        ValueError
-            If it takes parameters that are computed.
-        NotImplementedError
-            If terms cannot express it.
+        ValueError if it takes parameters that are computed; NotImplementedError if terms cannot
+        express it.
         """
         access = footprint(command, self.config, self.windows)
         match command.opcode:

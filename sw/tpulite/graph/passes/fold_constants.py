@@ -16,11 +16,8 @@ __all__ = ["fold_constants"]
 def fold_constants(graph: Graph) -> Graph:
     """Replace nodes whose result follows from constants, or from shapes, by constants.
 
-    Raises
-    ------
-    ValueError
-        If a node computes another shape than its tensor has, or cannot be computed at all, or if
-        constants become too large; the message names the node.
+    ValueError if a node computes another shape than its tensor has, or cannot be computed at all,
+    or if constants become too large; the message names the node.
     """
     tensors = dict(graph.tensors)
     stored = sum(x.data.nbytes for x in tensors.values() if x.data is not None)

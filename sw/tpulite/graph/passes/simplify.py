@@ -40,11 +40,7 @@ def simplify(graph: Graph) -> Graph:
     """Return a graph that computes the same with fewer nodes.
 
     Integers keep every bit. Floats do, too, except where a batch normalization is folded.
-
-    Raises
-    ------
-    ValueError
-        If the graph contradicts itself; the message names the node.
+    ValueError if the graph contradicts itself; the message names the node.
     """
     for each in PASSES:
         graph = each(graph)

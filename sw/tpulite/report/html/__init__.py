@@ -28,10 +28,7 @@ PACKAGES = ("fast_sugiyama",)
 def write_page(path: Path, report: Report) -> None:
     """Write a page that any browser shows, without a network.
 
-    Raises
-    ------
-    ValueError
-        If a package is missing that places boxes.
+    ValueError if a package is missing that places boxes.
     """
     _require()
     from tpulite.report.html.page import make_page

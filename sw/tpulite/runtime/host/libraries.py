@@ -61,10 +61,7 @@ def library_name(file_format: str, exactness: Exactness) -> str:
 def require_library(file_format: str) -> None:
     """Check that the library of a format is installed.
 
-    Raises
-    ------
-    ValueError
-        If it is not; the message says which extra brings it.
+    ValueError if it is not; the message says which extra brings it.
     """
     require_package(*library_package(file_format), "this")
 

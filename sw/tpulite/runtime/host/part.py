@@ -44,10 +44,7 @@ class HostPart:
     def open(self) -> "HostPart":
         """Open the library's session, if there is to be one; return this part.
 
-        Raises
-        ------
-        ValueError
-            If the library is missing or refuses the operators, all of which are named.
+        ValueError if the library is missing or refuses the operators, all of which are named.
         """
         if self.segment.library:
             self._checked(lambda: require_library(self.graph.format))
