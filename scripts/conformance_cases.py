@@ -12,8 +12,6 @@ from onnx import numpy_helper
 from tpulite.zoo import cache_folder, download
 from tpulite.zoo_table import Wheel
 
-__all__ = ["EXCLUDED", "OPERATORS", "QUANTIZED", "REQUIREMENT", "Case", "bind", "find_cases"]
-
 REQUIREMENT = "onnx==1.22.0"
 """The last release whose wheel has the tests."""
 

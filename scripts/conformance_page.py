@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from conformance_cases import EXCLUDED, REQUIREMENT
 
-__all__ = ["Row", "page"]
-
 _RESULTS = {
     "exact": "the result that the test expects, bit for bit",
     "equal": "float tests. On the machine: the test is quantized with its own data, and all "

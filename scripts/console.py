@@ -11,8 +11,6 @@ from pathlib import Path
 
 from recorded import ROOT, read_commands, terminal
 
-__all__ = ["Page", "files", "picture", "python", "recorded", "show"]
-
 
 class Page:
     """A page of examples."""

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["write_or_compare"]
-
 
 def write_or_compare(root: Path, files: Mapping[str, str], *, check: bool, source: str) -> int:
     """Write files; or compare them, name those that are stale, and return 1 if there are some.

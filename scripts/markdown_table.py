@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-__all__ = ["table"]
-
 
 def table(header: str, rows: Iterable[Iterable[object]]) -> list[str]:
     """Return lines of a table, and an empty one; a vertical bar separates the column names."""

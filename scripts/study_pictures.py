@@ -15,8 +15,6 @@ from tpulite.explore.energy import energy
 from tpulite.explore.point import Point, pareto
 from tpulite.explore.space import Space
 
-__all__ = ["draw_all"]
-
 mpl.use("Agg")
 mpl.rcParams |= {
     "svg.fonttype": "none",  # text stays text

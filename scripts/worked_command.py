@@ -5,8 +5,6 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.memory import REFERENCE_MEMORY
 from tpulite.arch.streams import conv_stream
 
-__all__ = ["worked_command"]
-
 _FIELDS = {
     "wait": (1 << isa.Engine.LOAD, "The LOAD that brings the image gives a token."),
     "signal": (1 << isa.Engine.STORE, "The STORE of the result waits for the token of this CONV."),

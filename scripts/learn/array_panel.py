@@ -5,8 +5,6 @@ from collections.abc import Callable
 from learn.drawing import Drawing, Value
 from learn.recording import Recording
 
-__all__ = ["array_panel", "array_values", "busy_elements", "color"]
-
 _SLOT = 30
 """Width of a skew register."""
 

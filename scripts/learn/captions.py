@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-__all__ = ["captions_of", "texts_of"]
-
 
 @cache
 def _texts() -> dict[str, dict[str, str]]:

@@ -6,8 +6,6 @@ from learn.drawing import Drawing, Scene, Value
 from learn.examples import IMAGE, KERNEL, MACHINE, recordings
 from learn.recording import Recording
 
-__all__ = ["conv_scenes"]
-
 _N = MACHINE.array_size
 _SIDE, _TAPS = IMAGE.shape[0], KERNEL.shape[0]
 _OUTPUTS, _PADDED = _SIDE * _SIDE, _SIDE + 2

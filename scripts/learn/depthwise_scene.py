@@ -11,8 +11,6 @@ from tpulite.arch.config import Config
 from tpulite.arch.interleave import interleave_of
 from tpulite.arch.isa import Axis, Command, Drain, Opcode
 
-__all__ = ["IMAGE", "KERNEL", "depthwise_scenes"]
-
 MACHINE = Config(ub_rows=512, acc_rows=64, requant_lanes=1)
 """The default machine with small memories, which are not looked at here."""
 

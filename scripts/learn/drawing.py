@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from xml.etree import ElementTree
 
-__all__ = ["Drawing", "Scene", "Value"]
-
 Value = float | str
 
 _GAP = 16

@@ -11,16 +11,6 @@ from tpulite.arch.numerics import Rounding, quantize_multiplier
 from tpulite.layout.records import pack_records
 from tpulite.layout.weights import pack_weights
 
-__all__ = [
-    "IMAGE",
-    "KERNEL",
-    "MACHINE",
-    "PRODUCTS",
-    "RECORDS",
-    "Product",
-    "recordings",
-]
-
 MACHINE = Config(array_size=4, ub_rows=256, acc_rows=64)
 """The 4x4 machine of the pages."""
 

@@ -10,8 +10,6 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Opcode, dense
 from tpulite.arch.timing import conv_cycles, drain_interval, tile_cycles
 
-__all__ = ["Measured", "limit_scenes", "measured"]
-
 _BENCH = Path(__file__).resolve().parents[2] / "docs/bench.md"
 _COLUMNS = ("workload", "MACs", "cycles", "bytes read", "bytes written")
 

@@ -13,8 +13,6 @@ from tpulite.arch.timing import row_read
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_rtl.mxu.matrix_unit import MatrixUnit
 
-__all__ = ["Cycle", "Probe", "run_convs"]
-
 Cycle = dict[str, int]
 """Values of the watched signals in one cycle, before the clock edge that ends it."""
 

@@ -6,8 +6,6 @@ from learn.drawing import Drawing, Scene, Value
 from learn.examples import MACHINE, PRODUCTS, Product, recordings
 from learn.recording import Recording
 
-__all__ = ["product_scenes"]
-
 _N = MACHINE.array_size
 _A, _W, _C = (24, 158), (176, 30), (176, 158)
 """Corners of the matrices."""

@@ -8,8 +8,6 @@ from learn.probe import Cycle, Probe, run_convs
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
 
-__all__ = ["Recording", "record"]
-
 _LANE = {
     "sum": "sum",
     "biased": "arithmetic.acc_1",

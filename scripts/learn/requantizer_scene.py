@@ -11,8 +11,6 @@ from learn.probe import Probe
 from tpulite.arch.numerics import Rounding, float32_multiplier, quantize_multiplier
 from tpulite_rtl.vpu.requantizer_lane import STAGES, RequantizerLane
 
-__all__ = ["Case", "lane_values", "requantizer_scenes"]
-
 
 @dataclass(frozen=True)
 class Case:

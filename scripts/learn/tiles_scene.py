@@ -6,8 +6,6 @@ from learn.drawing import Drawing, Scene, Value
 from learn.examples import MACHINE, PRODUCTS, Product, recordings
 from learn.recording import Recording
 
-__all__ = ["tiles_scenes"]
-
 _N = MACHINE.array_size
 _COLORS = ("v0", "v1", "v2", "v3")
 """Of the k-tiles."""

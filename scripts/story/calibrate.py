@@ -6,8 +6,6 @@ import numpy as np
 
 from story.network import Network
 
-__all__ = ["LEAST_SCORE", "calibrate"]
-
 LEAST_SCORE = 24.0
 """How far below the largest score the range of scores begins: its share is nothing."""
 

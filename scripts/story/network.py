@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["EPSILON", "Network", "Sizes"]
-
 EPSILON = np.float32(1e-2)
 """Added to mean squares; large enough for integers of 8 bits."""
 

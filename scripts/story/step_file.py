@@ -12,8 +12,6 @@ import numpy as np
 from story.network import EPSILON, Sizes
 from tpulite_testing.files.tflite_builder import Builder
 
-__all__ = ["step_file"]
-
 _MOST = 127
 """Largest magnitude of a weight."""
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["holds", "members", "opened", "packed"]
-
 _UNPACKED_BYTES = 1 << 28
 _RATIO = 4
 

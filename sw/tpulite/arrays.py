@@ -9,8 +9,6 @@ from numpy.lib import format as npy
 
 from tpulite.archive import members
 
-__all__ = ["read_array", "read_arrays"]
-
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 

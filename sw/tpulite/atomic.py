@@ -6,8 +6,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["write_whole"]
-
 
 def write_whole(path: Path, save: Callable[[Path], object]) -> None:
     """Write a file by ``save`` under another name, then rename it.

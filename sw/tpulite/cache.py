@@ -5,8 +5,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PARTS", "CachePart", "cache_home"]
-
 PARTS = {
     "programs": "compiled programs",
     "zoo": "networks of the zoo",

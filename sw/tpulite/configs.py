@@ -9,17 +9,6 @@ from tpulite.arch.build import Build
 from tpulite.arch.config import Config
 from tpulite.near import changes_of, no_such
 
-__all__ = [
-    "BUILDS",
-    "CONFIGS",
-    "CONFIG_PARTS",
-    "machines_with",
-    "named_chip",
-    "named_config",
-    "part_for",
-    "read_field",
-]
-
 _on_ecp5 = partial(Config, ub_banks=4, queue_depth=1)
 
 CONFIGS: dict[str, Config] = {

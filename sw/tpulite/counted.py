@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-__all__ = ["counted", "first_of", "tensors_differ"]
-
 
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, which gets an s unless the number is 1.

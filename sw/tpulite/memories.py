@@ -8,15 +8,6 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryPair, MemoryTiming
 from tpulite.near import changes_of, no_such
 
-__all__ = [
-    "CONSTANT_MEMORIES",
-    "MEMORIES",
-    "REFERENCE",
-    "bandwidth",
-    "memory_name",
-    "named_memory",
-]
-
 REFERENCE = "reference"
 """Name of the memory that all figures of the project refer to."""
 

@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-__all__ = ["changes_of", "did_you_mean", "no_such", "which_file"]
-
 _ALIKE = 0.6
 """Least similarity of two names, as :mod:`difflib` measures it."""
 

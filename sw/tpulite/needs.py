@@ -14,17 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # `packaging` takes a while to import, and only messages need it
     from packaging.requirements import Requirement
 
-__all__ = [
-    "BUILD_TOOLS",
-    "Need",
-    "Use",
-    "find_uses",
-    "install_command",
-    "machine_needs",
-    "missing_for_systems",
-    "require_package",
-]
-
 BUILD_TOOLS = {"make": "make", "g++": "g++", "perl": "perl"}
 """Programs that build the Verilated chip, with Debian's packages for them."""
 

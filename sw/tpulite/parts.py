@@ -4,18 +4,6 @@ import csv
 from dataclasses import dataclass
 from importlib.resources import files
 
-__all__ = [
-    "FAMILY_PARTS",
-    "FAMILY_SIZES",
-    "PARTS",
-    "SIZES",
-    "FamilySize",
-    "Part",
-    "Size",
-    "read_families",
-    "read_sizes",
-]
-
 
 @dataclass(frozen=True)
 class Part:

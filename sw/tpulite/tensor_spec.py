@@ -10,8 +10,6 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.memory import Window
 
-__all__ = ["PackedRows", "Patches", "TensorSpec"]
-
 _KEYS = {"packed_rows": "strings"}
 """Fields that have another name in files."""
 

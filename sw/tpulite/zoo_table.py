@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tpulite.models import CNN_DIGITS, MLP_DIGITS, MODELS
 
-__all__ = ["DATA", "ENTRIES", "MLTK", "OWN", "Entry", "Own", "Wheel"]
-
 
 @dataclass(frozen=True)
 class Wheel:

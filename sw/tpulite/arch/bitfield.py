@@ -7,8 +7,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-__all__ = ["Field", "Layout"]
-
 
 @dataclass(frozen=True)
 class Field:

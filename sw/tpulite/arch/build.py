@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["MEMORIES", "MULTIPLIERS", "TARGETS", "Build"]
-
 MULTIPLIERS = ("dsp", "logic", "mostly_dsp", "half_dsp")
 MEMORIES = ("generic", "block", "macro")
 TARGETS = ("generic", "ecp5", "gw5a", "xilinx", "gates")

@@ -7,8 +7,6 @@ from typing import Any
 
 from tpulite.arch.numerics import Rounding
 
-__all__ = ["BEAT_BYTES", "COMMAND_BYTES", "RECORD_BYTES", "WORD_BYTES", "Config"]
-
 BEAT_BYTES = 16
 """Bytes of one AXI beat. DRAM addresses of transfers are multiples of it."""
 

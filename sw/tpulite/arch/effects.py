@@ -21,25 +21,6 @@ from tpulite.arch.layouts import LUT_BYTES, RAW_ROWS, WORDS_BYTES
 from tpulite.arch.opcodes import Axis, Drain, Opcode, RecordForm, VectorOp
 from tpulite.arch.streams import column_start
 
-__all__ = [
-    "BINARY",
-    "ELEMENTWISE",
-    "WINDOWED",
-    "Effects",
-    "Step",
-    "accumulator_rows",
-    "early_rows",
-    "early_weights",
-    "effects",
-    "lines_of",
-    "output_rows",
-    "parameter_rows",
-    "record_rows",
-    "steps_of",
-    "tile_count",
-    "tile_rows",
-]
-
 WINDOWED = (VectorOp.MAX, VectorOp.SUM, VectorOp.NORM)
 """Operations over a window of A; of all others the window is one vector."""
 

@@ -12,21 +12,6 @@ from typing import NamedTuple
 from tpulite.arch.config import Config
 from tpulite.arch.opcodes import Axis
 
-__all__ = [
-    "LINE",
-    "LINES",
-    "MOST_DELAY",
-    "MOST_PAIRED",
-    "PAIR",
-    "WIDE_LINE",
-    "Interleave",
-    "in_pairs",
-    "interleave",
-    "interleave_of",
-    "least_delay",
-    "paired_outputs",
-]
-
 LINES = 3
 """Lines of a kernel for which there are delay lines."""
 

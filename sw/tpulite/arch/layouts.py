@@ -9,25 +9,6 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.numerics import Rounding
 from tpulite.arch.opcodes import Axis, Drain, Engine, Opcode, RecordForm, Scaling, VectorOp
 
-__all__ = [
-    "BYTE_STEPS",
-    "COMMANDS",
-    "CONV",
-    "END",
-    "ENGINE_OF",
-    "HEADER",
-    "LOAD",
-    "LUT_BYTES",
-    "NORM",
-    "OPERANDS",
-    "RAW_ROWS",
-    "RECORD",
-    "STORE",
-    "TOKEN_MAX",
-    "VECTOR",
-    "WORDS_BYTES",
-]
-
 RAW_ROWS = 4
 """Rows of a raw output vector: N int32 in rows of N bytes."""
 

@@ -5,17 +5,6 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
-__all__ = [
-    "ADDRESS_BITS",
-    "PAGE_BYTES",
-    "REFERENCE_MEMORY",
-    "WINDOWS",
-    "MemoryPair",
-    "MemoryTiming",
-    "Window",
-    "WindowBinding",
-]
-
 WINDOWS = 4
 """Number of DRAM windows."""
 

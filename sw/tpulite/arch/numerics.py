@@ -13,24 +13,6 @@ import math
 import struct
 from enum import IntEnum
 
-__all__ = [
-    "INT8",
-    "INT32",
-    "NEWTON_OFFSET",
-    "NEWTON_SLOPE",
-    "NEWTON_STEPS",
-    "SHARE_SHIFT",
-    "Rounding",
-    "float32_multiplier",
-    "newton",
-    "quantize_multiplier",
-    "reciprocal",
-    "requantize",
-    "rounded_shift",
-    "scale_accumulator",
-    "wrap32",
-]
-
 INT8 = range(-128, 128)
 INT32 = range(-(1 << 31), 1 << 31)
 

@@ -2,16 +2,6 @@
 
 from enum import IntEnum
 
-__all__ = [
-    "Axis",
-    "Drain",
-    "Engine",
-    "Opcode",
-    "RecordForm",
-    "Scaling",
-    "VectorOp",
-]
-
 
 class Engine(IntEnum):
     """The engines. Each has a queue and executes its commands in order."""

@@ -6,22 +6,6 @@ from enum import IntEnum, IntFlag
 from tpulite.arch.isa import Engine
 from tpulite.arch.memory import ADDRESS_BITS, WINDOWS
 
-__all__ = [
-    "COUNTER_OFFSETS",
-    "IDENTIFICATION",
-    "REGISTERS",
-    "VERSION",
-    "Access",
-    "Control",
-    "EngineState",
-    "Fault",
-    "Interrupt",
-    "Permission",
-    "Register",
-    "RunState",
-    "offset_of",
-]
-
 IDENTIFICATION = int.from_bytes(b"TPUL", "big")
 VERSION = 1
 

@@ -7,8 +7,6 @@ from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINES, in_pairs, interleave_of
 from tpulite.arch.opcodes import Axis
 
-__all__ = ["Stream", "column_start", "conv_stream"]
-
 
 class Stream(NamedTuple):
     """How a CONV streams vectors; a slot is a cycle of the array."""

@@ -10,8 +10,6 @@ from tpulite.bench.workloads import find_workload
 from tpulite.compiler.options import Options
 from tpulite.runtime.device import Device
 
-__all__ = ["ABLATED", "MECHANISMS", "Ablation", "run_ablation"]
-
 _BASE = Options(without=("choose-bound",))
 """A bound program is not taken without a mechanism, so it would hide what that is worth."""
 

@@ -12,8 +12,6 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.macs import macs_of
 
-__all__ = ["START", "Bound", "bound_of", "sum_of_layer_bounds"]
-
 START = 150
 """Cycles of a program that does nothing: the first commands come, the last result is written."""
 

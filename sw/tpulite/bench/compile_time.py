@@ -16,8 +16,6 @@ from tpulite.bench.workload import MakeWorkload
 from tpulite.bench.workloads import find_workload
 from tpulite.compiler.pipeline import compile_layers
 
-__all__ = ["COMPILED", "Compilation", "measure", "run_compilations"]
-
 COMPILED = (*NETWORKS, *ARCHITECTURES)
 """Networks that are compiled by default."""
 

@@ -8,8 +8,6 @@ from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph, Pool
 from tpulite.models.architectures import mobilenet_v2, resnet50
 
-__all__ = ["mobilenet_v2_graph", "resnet50_graph"]
-
 _PIXELS = 1 / 127.5
 _RELU6 = 6 / 255
 _LINEAR = 0.05

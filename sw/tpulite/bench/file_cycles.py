@@ -10,8 +10,6 @@ from tpulite.golden.timing import program_cycles
 from tpulite.graph.graph import Graph
 from tpulite.runtime.model import Model
 
-__all__ = ["FileCycles", "measure_file"]
-
 
 @dataclass(frozen=True)
 class FileCycles:

@@ -11,8 +11,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["add_graph", "batch_norm_graph", "dense_graph", "function_graph", "patches_graph"]
-
 _SEED = 1
 _SCALE = 0.05
 """Of activations."""

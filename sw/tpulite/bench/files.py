@@ -21,8 +21,6 @@ from tpulite.graph.layers import Activation, Affine, LayerGraph, Requantization
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 
-__all__ = ["FILES", "LARGE_FILES", "affine_layers", "make_affine", "make_file"]
-
 _SEED = 1
 
 FILES: dict[str, Callable[[str], Graph]] = {

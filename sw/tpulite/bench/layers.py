@@ -17,8 +17,6 @@ from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.device import Device
 from tpulite.runtime.session import Session
 
-__all__ = ["LayersWorkload", "make_conv", "make_depthwise", "make_gemm", "make_layers"]
-
 _SEED = 1
 
 _DEFAULTS = Options()

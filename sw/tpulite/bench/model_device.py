@@ -10,8 +10,6 @@ from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.device import Job, RunResult
 from tpulite.runtime.golden_device import GoldenDevice
 
-__all__ = ["ModelDevice"]
-
 
 class ModelDevice(GoldenDevice):
     """The golden machine with predicted counters: ``cycles``, ``read_beats``, ``write_beats``.

@@ -11,8 +11,6 @@ from tpulite.bench.patterns import matching
 from tpulite.configs import named_config
 from tpulite.needs import require_package
 
-__all__ = ["OperatorRecord", "find_operators", "measure_operator"]
-
 _CASES = "tpulite_testing.sweep.cases"
 """Where the cases are, which need LiteRT to write their files."""
 

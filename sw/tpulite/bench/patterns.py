@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["matching"]
-
 
 def matching(patterns: Sequence[str], names: Iterable[str], nothing: str) -> list[str]:
     """Return names in which a regular expression is found, pattern by pattern; all without one.

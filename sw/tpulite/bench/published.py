@@ -12,8 +12,6 @@ from tpulite.configs import named_config
 from tpulite.graph.macs import macs_of
 from tpulite.needs import require_package
 
-__all__ = ["NetworkRecord", "find_networks", "measure_network"]
-
 _CATALOG = "tpulite_testing.published.catalog"
 """Where the networks are, which need LiteRT to write their files."""
 

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Record"]
-
 
 @dataclass(frozen=True)
 class Record:

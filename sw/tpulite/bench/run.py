@@ -13,8 +13,6 @@ from tpulite.report.memory_use import memory_uses
 from tpulite.report.peers import peers_of
 from tpulite.runtime.device import Device
 
-__all__ = ["dram_bytes", "run_workloads"]
-
 
 def run_workloads(
     names: Iterable[str],

@@ -10,8 +10,6 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 
-__all__ = ["MakeWorkload", "Outcome", "Run", "Workload"]
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -21,8 +21,6 @@ from tpulite.memories import REFERENCE
 from tpulite.near import no_such
 from tpulite.runtime.device import Device
 
-__all__ = ["EVERY", "LARGE", "WORKLOADS", "find_workload", "parse_workload"]
-
 _GEMMS = (
     (1, 16, 16),
     (1, 256, 256),

@@ -25,8 +25,6 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
 from tpulite.runtime.oracles import oracle_package
 
-__all__ = ["Answering", "Images", "image_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

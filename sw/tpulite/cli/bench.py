@@ -50,8 +50,6 @@ from tpulite.configs import named_config
 from tpulite.memories import named_memory
 from tpulite.runtime.device import Device, open_device
 
-__all__ = ["bench"]
-
 T = TypeVar("T")
 
 _DRAM_BYTES = 1 << 27

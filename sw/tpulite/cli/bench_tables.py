@@ -9,19 +9,6 @@ from tpulite.bench import Ablation, Compilation, NetworkRecord, OperatorRecord, 
 from tpulite.bench.goals import COMPILE_BYTES, COMPILE_SECONDS, standing
 from tpulite.memories import REFERENCE
 
-__all__ = [
-    "ablation_table",
-    "bench_table",
-    "compile_table",
-    "cycles_each",
-    "goal_table",
-    "memory_table",
-    "network_table",
-    "number",
-    "operator_table",
-    "peer_table",
-]
-
 
 def bench_table(records: Sequence[Record]) -> Table:
     """Return all workloads beside their limits."""

@@ -28,8 +28,6 @@ from tpulite.graph.layers import Conv, Depthwise, Pool
 from tpulite.report.bound import COLUMNS, BoundReport
 from tpulite.report.strategy_words import strategy_words
 
-__all__ = ["bind_file", "padding_notes"]
-
 
 @command("bind", first=("--shapes", "--output", "--config", "--explain", "--svg", "--json"))
 @click.argument("network", type=NETWORK)

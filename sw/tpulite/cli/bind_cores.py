@@ -14,8 +14,6 @@ from tpulite.cli.help import Topic, option
 from tpulite.compiler.bind import RangeProgram, bind_cores
 from tpulite.report.cores import CoresReport
 
-__all__ = ["Split", "cores_option", "split"]
-
 cores_option = option(
     "--cores",
     group=Topic.MACHINE,

@@ -19,8 +19,6 @@ from tpulite.report.strategy_svg import make_svg
 from tpulite.report.strategy_text import candidates_table, legend_table, map_lines
 from tpulite.report.strategy_words import strategy_words
 
-__all__ = ["Explaining", "explain_range", "grid_range"]
-
 _OPEN = 8, 256
 """Heights and widths of a grid where the file leaves them open, and nobody says a range."""
 

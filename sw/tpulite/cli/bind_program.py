@@ -18,8 +18,6 @@ from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.model import Model
 
-__all__ = ["range_program"]
-
 _IMAGE = ("height", "width")
 
 _POINTWISE = (Affine, Elementwise, Lut)

@@ -10,8 +10,6 @@ from tpulite.frontend.given_shapes import shape_text
 from tpulite.graph.graph import Graph
 from tpulite.graph.layers import Conv, Pool
 
-__all__ = ["check_reductions"]
-
 _OPS = ("mean", "sum", "reduce_max", "reduce_min")
 
 

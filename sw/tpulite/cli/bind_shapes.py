@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from tpulite.compiler.bind import ShapeRange
 
-__all__ = ["AskedShape", "asked_range", "asked_shape", "named_extents"]
-
 _EXTENTS = ("batch", "height", "width", "channels")
 
 

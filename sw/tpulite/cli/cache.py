@@ -6,8 +6,6 @@ from tpulite.cache import PARTS, CachePart, cache_home
 from tpulite.cli.help import Choice, command, option
 from tpulite.counted import counted
 
-__all__ = ["cache"]
-
 
 @command()
 @click.argument("parts", nargs=-1, type=Choice([*PARTS]), metavar="[PART]...")

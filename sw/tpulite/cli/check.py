@@ -43,8 +43,6 @@ from tpulite.report.profile import profile_model
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
 
-__all__ = ["check"]
-
 
 class _Allowance(click.ParamType):
     """``FIGURE=AMOUNT``, or percent."""

@@ -12,8 +12,6 @@ from tpulite.compiler.options import Options
 from tpulite.configs import CONFIGS
 from tpulite.runtime.model import Model
 
-__all__ = ["Conditions"]
-
 
 @dataclass(frozen=True)
 class Conditions:

@@ -8,8 +8,6 @@ from rich.table import Table
 
 from tpulite.report.baseline import Baseline, Figure, Verdict
 
-__all__ = ["compared_table", "figures_table", "verdict_lines"]
-
 _COLORS = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.ALLOWED: "yellow"}
 
 

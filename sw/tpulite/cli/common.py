@@ -30,28 +30,6 @@ from tpulite.cli.paths import OUTPUT
 from tpulite.configs import CONFIGS
 from tpulite.runtime.device import require_device
 
-__all__ = [
-    "MODEL",
-    "config_option",
-    "csv_option",
-    "cycle_source_option",
-    "device_option",
-    "host_ms_option",
-    "is_stdout",
-    "json_option",
-    "load_array",
-    "load_inputs",
-    "mhz_option",
-    "progress_bar",
-    "refuse_given",
-    "save_array",
-    "save_csv",
-    "save_json",
-    "say",
-    "seed_option",
-    "show",
-]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NARROW = 80

@@ -25,8 +25,6 @@ from tpulite.runtime.model_compare import Comparing, Comparison, compare_device,
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.oracles import ORACLES, open_oracle, oracle_package
 
-__all__ = ["compare"]
-
 _DEVICES = ("rtl", "golden")
 _INPUTS = 10
 _KNOWN = 3

@@ -17,8 +17,6 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import Comparison
 from tpulite.runtime.oracles import ORACLES
 
-__all__ = ["CompareReport"]
-
 _ROWS = 40
 """Of a table on the screen at most; the first tensors that differ say most."""
 

@@ -24,8 +24,6 @@ from tpulite.runtime.example import draw_example
 from tpulite.runtime.model_file import save_model
 from tpulite.runtime.model_summary import host_lines
 
-__all__ = ["compile_file"]
-
 _COMPILED_SUFFIX = ".tpulite"
 
 

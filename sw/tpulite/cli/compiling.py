@@ -14,8 +14,6 @@ from tpulite.report import CompilationReport, report_programs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compile import Dump
 
-__all__ = ["compile_model", "report_model", "validate_model"]
-
 
 def compile_model(model: Model, *, cache: bool, dump: Dump | None = None) -> Model:
     """Compile a network, telling on stderr what is done at the moment if that is a terminal.

@@ -13,8 +13,6 @@ from tpulite.cli.help import command
 from tpulite.near import no_such
 from tpulite.needs import Need, Use, find_uses, machine_needs
 
-__all__ = ["doctor"]
-
 _FIRST = "tpulite run cnn_digits --input digits --limit 1"
 """A first command: network and inputs come with the package."""
 

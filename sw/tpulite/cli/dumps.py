@@ -20,8 +20,6 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.near import no_such
 from tpulite.runtime.model import Model
 
-__all__ = ["Dumps", "dump_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PASSES = tuple(each.name for each in PASSES)

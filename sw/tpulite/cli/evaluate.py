@@ -26,8 +26,6 @@ from tpulite.cli.workers import Workers, worker_options
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.oracles import ORACLES, open_oracle
 
-__all__ = ["evaluate"]
-
 
 @command(first=("--data", "--labels", "--names", "--oracle", "--device", "--config"))
 @click.argument("file", type=NETWORK)

@@ -20,8 +20,6 @@ from tpulite.evaluate.score import Score
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model
 
-__all__ = ["EvaluateReport"]
-
 _FEW = 10
 """Classes of which a table holds every pair, in 80 columns; of more, so many worst confusions."""
 

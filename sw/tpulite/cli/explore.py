@@ -45,8 +45,6 @@ from tpulite.runtime.compile_cache import compiler_key
 from tpulite.runtime.device import require_device
 from tpulite.runtime.model_file import is_model_file
 
-__all__ = ["explore"]
-
 _SHOWN = 40
 """Rows of a table that people read; of more points only the front is shown."""
 

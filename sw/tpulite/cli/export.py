@@ -24,8 +24,6 @@ from tpulite.export.c_text import identifier
 from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.inputs import random_inputs
 
-__all__ = ["export"]
-
 
 @command(first=("--output", "--input", "--name", "--config", "--shapes", "--layout"))
 @click.argument("network", type=NETWORK)

@@ -16,8 +16,6 @@ from tpulite.export.ranges import ExportedRange, export_range
 from tpulite.export.written import MAIN
 from tpulite.frontend.files import network_name
 
-__all__ = ["export_shapes", "limits_option", "report_files"]
-
 limits_option = option(
     "--shapes",
     "limits",

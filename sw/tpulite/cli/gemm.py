@@ -24,8 +24,6 @@ from tpulite.report.panel_picture import draw_panels, draw_tiles
 from tpulite.runtime.product import PRODUCT_ORDERS, Product
 from tpulite.runtime.product import gemm as multiply
 
-__all__ = ["gemm"]
-
 _SEED = 1
 
 _MOST_ELEMENTS = 2**24

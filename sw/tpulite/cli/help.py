@@ -14,8 +14,6 @@ import click
 
 from tpulite.near import did_you_mean
 
-__all__ = ["Choice", "Command", "Group", "Option", "Topic", "command", "option", "wrap"]
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 

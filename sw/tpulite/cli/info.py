@@ -25,8 +25,6 @@ from tpulite.runtime.device import device_names
 from tpulite.runtime.model_file import is_model_file, load_model_file
 from tpulite.zoo import network_names
 
-__all__ = ["disasm", "info", "summaries", "summary"]
-
 
 @command()
 @click.argument("program", type=click.Path(path_type=Path))

@@ -20,18 +20,6 @@ from tpulite.runtime.inputs import as_inputs, check_inputs, random_inputs
 from tpulite.runtime.pictures import PICTURES, load_picture, picture_remark
 from tpulite.runtime.states import States
 
-__all__ = [
-    "PAIRS",
-    "PIXELS",
-    "InputReader",
-    "Inputs",
-    "drawn_named",
-    "errors_named",
-    "image_shaped",
-    "pixels_option",
-    "source_option",
-]
-
 _ARRAYS = (".npy", ".npz")
 
 PAIRS = (("x", "y"), ("images", "labels"), ("x_test", "y_test"))

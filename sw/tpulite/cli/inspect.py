@@ -44,8 +44,6 @@ from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_plan import Plan
 from tpulite.runtime.model_summary import OperatorSummary, statement, summarize
 
-__all__ = ["inspect"]
-
 _WIDE = 100
 """Columns of a terminal that has room for the shapes of inputs, too."""
 

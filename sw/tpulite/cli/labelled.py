@@ -21,8 +21,6 @@ from tpulite.runtime.pictures import (
     pixels_to_inputs,
 )
 
-__all__ = ["DataSet", "SetReader"]
-
 Values = Mapping[str, np.ndarray]
 
 

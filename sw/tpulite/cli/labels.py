@@ -8,8 +8,6 @@ import numpy as np
 from tpulite.cli.common import load_array
 from tpulite.graph.graph import Graph
 
-__all__ = ["check_classes", "count_classes", "load_classes", "load_names"]
-
 
 def load_names(path: Path, graph: Graph) -> tuple[str, ...]:
     """Read the names of a network's classes, one a line.

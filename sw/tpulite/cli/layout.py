@@ -16,8 +16,6 @@ from tpulite.layouts import BM1684X, FLOAT_TYPES, Geometry, describe, lay_out, w
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.model_file import is_model_file
 
-__all__ = ["LayoutChoices", "layout_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _LAYOUT = "bm1684x"

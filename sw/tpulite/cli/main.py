@@ -10,8 +10,6 @@ import click
 
 from tpulite.cli.help import Group, wrap
 
-__all__ = ["COMMANDS", "commands", "main"]
-
 _SECTIONS = {
     "Your network": {
         "inspect": ("inspect", "List operators: shapes, MACs, where each runs and why."),

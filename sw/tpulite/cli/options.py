@@ -13,8 +13,6 @@ from tpulite.compiler.options import ALLOCATORS, GOALS, GROUPINGS, ORDERS, SWITC
 from tpulite.memories import MEMORIES, named_memory
 from tpulite.program import Program
 
-__all__ = ["Choices", "compiler_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _DEFAULTS = Options()

@@ -4,8 +4,6 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PackagedModel"]
-
 
 @dataclass(frozen=True)
 class PackagedModel:

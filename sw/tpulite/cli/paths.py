@@ -10,8 +10,6 @@ import click
 from tpulite.near import which_file
 from tpulite.zoo import find_data, find_network
 
-__all__ = ["DATA", "FOLDER", "NETWORK", "OUTPUT", "PATH"]
-
 
 class _Existing(click.Path):
     """A file or folder to read, which must be there."""

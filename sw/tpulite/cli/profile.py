@@ -35,8 +35,6 @@ from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import CYCLE_MODEL, trace_program
 
-__all__ = ["profile"]
-
 
 @command(first=("--device", "--config", "--mhz", "--html", "--trace", "--json"))
 @click.argument("network", type=NETWORK)

@@ -30,8 +30,6 @@ from tpulite.runtime.program_graph import program_graph
 from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 
-__all__ = ["RunChoices", "refuse_networks_options", "run_program"]
-
 
 @dataclass(frozen=True)
 class RunChoices:

@@ -36,8 +36,6 @@ from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model
 from tpulite.runtime.outputs import compare_outputs, given_inputs
 
-__all__ = ["quantize"]
-
 Feeds = list[dict[str, np.ndarray]]
 """The inputs of each sample by name."""
 

@@ -33,8 +33,6 @@ from tpulite.quant.place import place
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file, load_model_file
 
-__all__ = ["Reading", "answer_options", "meaning_options", "plan_options", "ways_out"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

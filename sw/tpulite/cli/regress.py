@@ -18,8 +18,6 @@ from tpulite.regress.jobs import JOBS
 from tpulite.regress.regression import Outcome, run_regression, seed_ranges
 from tpulite.regress.seeds import jobs_identity, run_seeds, smallest_case
 
-__all__ = ["regress"]
-
 _FAILURES = 10
 """Failures of a job that are printed; all are in the record."""
 

@@ -40,8 +40,6 @@ from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_run import ModelResults, Runner, join_runs
 from tpulite.runtime.model_steps import check_steps
 
-__all__ = ["run"]
-
 _NETWORKS = (".tflite", ".onnx", ".zip", ".npz")
 _PROGRAMS = (".tpl", ".tpulite")
 

@@ -24,8 +24,6 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import ModelResults
 from tpulite.runtime.model_summary import host_lines
 
-__all__ = ["ANSWERS", "RunReport", "print_runs"]
-
 ANSWERS = 10
 """Inputs whose answers are printed and on the page; all are in the record."""
 

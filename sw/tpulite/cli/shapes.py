@@ -9,8 +9,6 @@ import click
 from tpulite.cli.help import Topic, option
 from tpulite.frontend.given_shapes import GivenShapes
 
-__all__ = ["dim_option", "given_shapes", "set_option", "shape_option"]
-
 
 class _Extents(click.ParamType):
     """``NAME=EXTENTS``: a name, and so many extents with an x between them."""

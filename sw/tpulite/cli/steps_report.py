@@ -16,8 +16,6 @@ from tpulite.cli.common import is_stdout, say
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.model_steps import Step, run_steps
 
-__all__ = ["StepsReport"]
-
 _FIRST = 3
 """Values that are printed; a file has all."""
 

@@ -17,8 +17,6 @@ from rich.text import Text
 
 from tpulite.explore.study import Tell
 
-__all__ = ["study_progress"]
-
 
 @contextmanager
 def study_progress() -> Iterator[Tell]:

@@ -14,8 +14,6 @@ from tpulite.cli.paths import FOLDER
 from tpulite.configs import named_chip
 from tpulite.needs import require_package
 
-__all__ = ["verilog"]
-
 
 @command()
 @click.argument("config_name", default="16x16", metavar="[CONFIG]")

@@ -25,8 +25,6 @@ from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 from tpulite.runtime.model import Model
 
-__all__ = ["Views", "page_head", "page_option", "view_options"]
-
 
 @dataclass(frozen=True)
 class Views:

@@ -14,8 +14,6 @@ from tpulite.cli.paths import FOLDER
 from tpulite.executors import ClusterExecutor, Executor, LocalExecutor
 from tpulite.executors.kept import Records
 
-__all__ = ["Workers", "worker_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

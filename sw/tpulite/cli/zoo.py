@@ -15,8 +15,6 @@ from tpulite.cli.paths import OUTPUT
 from tpulite.cli.zoo_page import ZooCheck, check_network, zoo_page
 from tpulite.zoo import DATA, ENTRIES, OWN, cache_folder, entry, fetch
 
-__all__ = ["zoo"]
-
 
 @click.group(cls=Group, no_args_is_help=False)
 def zoo() -> None:

@@ -16,8 +16,6 @@ from tpulite.runtime.model_run import Runner
 from tpulite.runtime.oracles import open_oracle
 from tpulite.zoo_table import ENTRIES, Entry
 
-__all__ = ["ZooCheck", "check_network", "zoo_page"]
-
 ORACLE = "litert-ref"
 SEED = 2024
 _DRAM_BYTES = 1 << 26

@@ -7,8 +7,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph
 
-__all__ = ["file_batch", "in_batches", "of_one_image"]
-
 
 def file_batch(graph: Graph) -> int:
     """Return the first extent of all inputs and outputs, if they have one in common, else 1."""

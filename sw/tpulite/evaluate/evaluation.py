@@ -11,8 +11,6 @@ from tpulite.evaluate.network import Images, Network
 from tpulite.executors import Executor
 from tpulite.executors.kept import Records, run_kept
 
-__all__ = ["Answers", "Evaluation", "Tell"]
-
 Tell = Callable[[int, int], None]
 """Called with how many images are answered, and how many there are."""
 

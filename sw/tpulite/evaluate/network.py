@@ -17,8 +17,6 @@ from tpulite.runtime.model_file import load_model_file, save_model
 from tpulite.runtime.model_run import Runner, join_runs
 from tpulite.runtime.oracles import Oracle, open_oracle
 
-__all__ = ["RANKS", "Images", "Network", "answer_images"]
-
 RANKS = 5
 """Classes of an answer at most, the likeliest first."""
 

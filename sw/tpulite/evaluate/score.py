@@ -8,8 +8,6 @@ import numpy as np
 
 from tpulite.evaluate.network import RANKS
 
-__all__ = ["Confusion", "Score"]
-
 
 @dataclass(frozen=True)
 class Confusion:

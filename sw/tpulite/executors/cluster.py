@@ -10,8 +10,6 @@ from typing import Any, Generic, Self
 from tpulite.executors.executor import ATTEMPTS, Done, Result, Shared, Task, Work, reason_of
 from tpulite.needs import require_package
 
-__all__ = ["ClusterExecutor"]
-
 _AHEAD = 4
 """Tasks with the scheduler for each thread of a worker, at most; half of them at least."""
 

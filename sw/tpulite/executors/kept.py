@@ -11,8 +11,6 @@ from typing import Any, Protocol, TypeVar
 from tpulite.atomic import write_whole
 from tpulite.executors.executor import Done, Executor
 
-__all__ = ["Keyed", "Records", "run_kept"]
-
 Record = dict[str, Any]
 
 

@@ -11,8 +11,6 @@ from typing import Any, Generic, Self
 
 from tpulite.executors.executor import ATTEMPTS, Done, Result, Shared, Task, Work, reason_of
 
-__all__ = ["LocalExecutor"]
-
 _AHEAD = 2
 """Tasks in the pool for each worker: one that runs, and one that begins when it is done."""
 

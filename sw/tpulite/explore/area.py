@@ -17,17 +17,6 @@ from tpulite.arch.isa import COMMANDS, ENGINE_OF
 from tpulite.arch.timing import fetch_buffer, operand_rows
 from tpulite.parts import Part
 
-__all__ = [
-    "FITTED",
-    "GROUPS",
-    "Group",
-    "Weights",
-    "area",
-    "gates",
-    "group_of",
-    "read_weights",
-]
-
 FITTED = ("lut", "ff", "gates")
 """What is fitted; DSP blocks and block RAMs follow from the configuration. Gates are those of a
 standard-cell library, in NAND2, without large memories."""

@@ -16,8 +16,6 @@ from tpulite.golden.layers import run_layers
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.session import Session
 
-__all__ = ["Counted", "count_on_chip"]
-
 
 @dataclass(frozen=True)
 class Counted:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from tpulite.arch.config import Config
 from tpulite.explore.measure import Counts
 
-__all__ = ["TABLES", "Energy", "EnergyTable", "energy"]
-
 
 @dataclass(frozen=True)
 class EnergyTable:

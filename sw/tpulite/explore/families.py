@@ -12,8 +12,6 @@ from tpulite.configs import CONFIG_PARTS, named_chip
 from tpulite.explore.area import area
 from tpulite.parts import FAMILY_SIZES, SIZES, Part
 
-__all__ = ["FAMILIES", "family_area", "measured_mhz"]
-
 _ECP5 = "ECP5"
 
 FAMILIES = (_ECP5, *dict.fromkeys(family for family, _ in FAMILY_SIZES))

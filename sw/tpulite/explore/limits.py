@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from tpulite.arch.config import Config
 from tpulite.explore.point import Point
 
-__all__ = ["Limits", "answer", "machine_name"]
-
 
 @dataclass(frozen=True)
 class Limits:

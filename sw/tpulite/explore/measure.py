@@ -18,8 +18,6 @@ from tpulite.memories import memory_name
 from tpulite.program import Program
 from tpulite.report.traffic import dram_traffic
 
-__all__ = ["Counts", "Outcome", "Run", "Task", "measure", "tasks_of"]
-
 _WINDOW = WindowBinding(size=(1 << 32) - 16, read=True, write=True)
 
 

@@ -9,8 +9,6 @@ from tpulite.explore.limits import Limits, machine_name
 from tpulite.explore.point import OBJECTIVES, Point, pareto
 from tpulite.report.html.shell import Head, Section, whole_page
 
-__all__ = ["Shown", "write_study"]
-
 _FRONT, _BEATEN, _EXCLUDED = "Pareto front", "dominated", "exceeds a limit"
 
 _TITLES = {

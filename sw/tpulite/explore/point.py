@@ -14,8 +14,6 @@ from tpulite.explore.families import FAMILIES, family_area, measured_mhz
 from tpulite.explore.measure import Counts, Outcome
 from tpulite.parts import Part
 
-__all__ = ["OBJECTIVES", "Point", "pareto", "two_digits"]
-
 OBJECTIVES = {
     "cycles": "cycles",
     "ms": "ms",

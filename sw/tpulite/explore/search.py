@@ -11,8 +11,6 @@ from tpulite.explore.point import Point
 from tpulite.explore.study import Study, Tell
 from tpulite.needs import require_package
 
-__all__ = ["search"]
-
 _TOGETHER = 8
 """Points that are chosen before any of them is measured. The number of workers has no say, so equal
 seeds give equal points."""

@@ -14,8 +14,6 @@ from tpulite.configs import named_chip, read_field
 from tpulite.memories import named_memory
 from tpulite.near import no_such
 
-__all__ = ["Axis", "Space", "read_axes"]
-
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _MEMORY = {
     "memory": "",

@@ -11,8 +11,6 @@ from tpulite.explore.measure import Outcome, Run
 from tpulite.graph.layers import LayerGraph
 from tpulite.runtime.compile_cache import program_key
 
-__all__ = ["Store", "digest_of", "run_key"]
-
 _FORMAT = 2
 """Another number makes all outcomes that were kept before count as missing."""
 

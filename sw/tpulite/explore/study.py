@@ -14,8 +14,6 @@ from tpulite.explore.space import Space
 from tpulite.explore.store import Store, digest_of, run_key
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["NO_CLOCK", "Study", "Tell"]
-
 NO_CLOCK = "no clock was measured for it: give --mhz"
 """Why a machine is none to take if its time counts."""
 

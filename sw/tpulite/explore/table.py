@@ -11,8 +11,6 @@ from tpulite.explore.families import FAMILIES
 from tpulite.explore.limits import Limits
 from tpulite.explore.point import OBJECTIVES, Point
 
-__all__ = ["chip_table", "points_table", "reasons", "rows_of"]
-
 
 def points_table(
     points: Sequence[Point], best: Sequence[Point], limits: Limits, objectives: Sequence[str]

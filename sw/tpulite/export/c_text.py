@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["Code", "array", "define", "identifier", "initializer", "quoted", "table"]
-
 _WIDTH = 100
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["HostCall", "PlannedCall"]
-
 
 @dataclass(frozen=True)
 class HostCall:

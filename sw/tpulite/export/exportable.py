@@ -8,8 +8,6 @@ from tpulite.graph.layers import has_int16
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.model import Model
 
-__all__ = ["check_exportable"]
-
 
 def check_exportable(model: Model) -> None:
     """Check what can be checked of a network before it is compiled.

@@ -11,8 +11,6 @@ from tpulite.export.sources import header_text, image_text, network_text
 from tpulite.export.written import write_files
 from tpulite.firmware import FOLDER
 
-__all__ = ["describe", "export_files"]
-
 _SUFFIXES = (".c", ".h")
 
 _OPTIONAL = "tpulite_host_float", "tpulite_host_lstm"

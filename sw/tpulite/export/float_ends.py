@@ -13,8 +13,6 @@ from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Tensor
 from tpulite.runtime.host.ops import dequantize, quantize
 
-__all__ = ["Ends", "has_ends"]
-
 Sums = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 _RESULTS = 2048

@@ -11,8 +11,6 @@ from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Graph, Node
 from tpulite.quant.exactness import Exactness
 
-__all__ = ["softmax_of_bytes"]
-
 _WHOLE = 2**22
 """Below this, adding 2^23 in float32 and taking it away rounds to an integer."""
 

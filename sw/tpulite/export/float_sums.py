@@ -17,8 +17,6 @@ from tpulite.export.float_ends import Ends, has_ends
 from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Node, Tensor
 
-__all__ = ["summed"]
-
 Floats = NDArray[np.float32]
 
 _LANES = 4

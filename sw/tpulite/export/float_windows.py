@@ -22,8 +22,6 @@ from tpulite.export.float_ends import Ends, has_ends
 from tpulite.export.trials import Trial
 from tpulite.graph.graph import Node
 
-__all__ = ["pooled", "resized"]
-
 Floats = NDArray[np.float32]
 
 

@@ -13,8 +13,6 @@ from tpulite.export.references import References
 from tpulite.export.sizes import Sizes
 from tpulite.firmware import FOLDER
 
-__all__ = ["folder_texts"]
-
 _SELFTEST = "pc/selftest.c"
 """The file that only networks have of which the programs of the chip are recorded."""
 

@@ -16,8 +16,6 @@ from tpulite.runtime.host.lstm import output_scale, quantized_clip
 from tpulite.runtime.host.ops import dequantize, quantize
 from tpulite.runtime.host.softmax import exponentials
 
-__all__ = ["HOST_CALLS", "along_axis", "copied", "host_call", "least_floats", "stack_calls"]
-
 _INFINITY = 0x7F800000
 _INTEGERS = 256
 _GATE_BITS = 15

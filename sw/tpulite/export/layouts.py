@@ -5,8 +5,6 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.tensor_spec import TensorSpec
 
-__all__ = ["layout_fields"]
-
 
 def layout_fields(
     spec: TensorSpec, config: Config, *, tensor: int, offset: int, flip: bool = False

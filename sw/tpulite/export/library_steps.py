@@ -20,8 +20,6 @@ from tpulite.quant.exactness.functions import FUNCTIONS
 from tpulite.quant.own import is_own
 from tpulite.quant.partition import HostSegment
 
-__all__ = ["library_call", "planned_calls"]
-
 _OF_ONE_NUMBER = FUNCTIONS | {"dequantize"}
 
 _PAIRS = ("add", "sub", "mul")

@@ -7,8 +7,6 @@ from tpulite.export.calls import HostCall, PlannedCall
 from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node
 
-__all__ = ["moved", "strided"]
-
 _MOST_AXES = 8
 
 

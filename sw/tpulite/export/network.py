@@ -18,15 +18,6 @@ from tpulite.program import Program
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.model import Model
 
-__all__ = [
-    "ExportedNetwork",
-    "ExportedProgram",
-    "ExportedState",
-    "HostStep",
-    "HostTensor",
-    "export_network",
-]
-
 _TYPES = ("float32", "int8", "uint8", "int16", "int32", "int64")
 """Of tensors that C knows."""
 

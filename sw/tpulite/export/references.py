@@ -16,8 +16,6 @@ from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner, dram_bytes
 
-__all__ = ["RecordedRun", "References", "reference_runs", "selftest_text"]
-
 
 @dataclass(frozen=True, eq=False)
 class References:

@@ -11,8 +11,6 @@ from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.export.host_steps import HostCall
 from tpulite.export.network import ExportedNetwork, ExportedProgram, HostStep
 
-__all__ = ["Sizes"]
-
 
 @dataclass(frozen=True)
 class Sizes:

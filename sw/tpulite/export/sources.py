@@ -15,8 +15,6 @@ from tpulite.export.network import (
     HostTensor,
 )
 
-__all__ = ["header_text", "image_text", "network_text"]
-
 _WORD = 4
 
 

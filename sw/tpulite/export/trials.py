@@ -17,8 +17,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment
 from tpulite.runtime.host.part import HostPart
 
-__all__ = ["BYTES", "Trial"]
-
 BYTES = 256
 """Values of a byte."""
 

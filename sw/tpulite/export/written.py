@@ -7,8 +7,6 @@ from pathlib import Path
 
 from tpulite.atomic import write_whole
 
-__all__ = ["MAIN", "write_files"]
-
 MAIN = "main.c"
 """The example, which users edit."""
 

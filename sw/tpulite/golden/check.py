@@ -13,8 +13,6 @@ from tpulite.golden.races.detector import RaceDetector
 from tpulite.golden.races.violations import Violation
 from tpulite.program import Program
 
-__all__ = ["check"]
-
 
 def check(program: Program) -> list[Violation]:
     """Find everything that makes a program illegal, in program order.

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["convolve", "convolve_channels", "scatter", "slide"]
-
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
 

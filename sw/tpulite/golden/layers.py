@@ -35,8 +35,6 @@ from tpulite.graph.layers import (
 )
 from tpulite.layout.int16 import split_int16
 
-__all__ = ["NUMBERS", "Ring", "interpret", "run_layer", "run_layers"]
-
 Array = NDArray
 
 
@@ -128,7 +126,7 @@ class Ring(Protocol):
         ...
 
 
-class Numbers:
+class _Numbers:
     """The ring of integers, in which sums wrap at int32."""
 
     def sums(self, function: Callable[..., Array], x: Array, weight: Array, **how: Any) -> Array:
@@ -168,7 +166,7 @@ class Numbers:
         return ops.softmax(x, layer.words)
 
 
-NUMBERS = Numbers()
+NUMBERS = _Numbers()
 """Integers, as the machine has them."""
 
 

@@ -12,20 +12,6 @@ from tpulite.arch.numerics import (
 )
 from tpulite.graph.requantization import Requantization, addends
 
-__all__ = [
-    "SATURATION",
-    "matmul_int32",
-    "reciprocals",
-    "requantize",
-    "requantize_int16",
-    "requantize_sums",
-    "rescale",
-    "scale_accumulators",
-    "scale_operand",
-    "softmax",
-    "wrap32",
-]
-
 SATURATION = 1 << 62
 """Magnitude at which scaled accumulators saturate, so that they fit int64."""
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from tpulite.graph.graph import Node, Tensor
 
-__all__ = ["DATA_MOVEMENT", "expect_shape", "pixels_of_resize"]
-
 Rule = Callable[[Node, list[np.ndarray], list[Tensor]], list[np.ndarray]]
 """Computes the outputs of a node from its inputs and what its outputs are to be."""
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["PAIRS", "Step", "X"]
-
 Step = tuple[str, tuple[int, ...], Mapping[str, Any]]
 """Operator, the steps whose results it takes, and its attributes; ``constant`` has a ``value``."""
 

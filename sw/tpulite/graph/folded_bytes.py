@@ -1,7 +1,5 @@
 """How large the constants of a network may grow when they are computed."""
 
-__all__ = ["FoldedBytes"]
-
 _FREE = 1 << 24
 """Bytes that any network may compute: masks, positions, tables."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Graph", "Node", "Origin", "Quantization", "Source", "State", "Tensor"]
-
 
 @dataclass(frozen=True, eq=False)
 class Quantization:

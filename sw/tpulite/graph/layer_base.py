@@ -5,8 +5,6 @@ from typing import Self
 
 import numpy as np
 
-__all__ = ["Activation", "Layer"]
-
 
 @dataclass(frozen=True)
 class Activation:

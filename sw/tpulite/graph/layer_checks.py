@@ -4,15 +4,6 @@ import numpy as np
 
 from tpulite.arch.numerics import INT8
 
-__all__ = [
-    "check_array",
-    "check_int8",
-    "check_integers",
-    "check_padding",
-    "check_pair",
-    "windowed",
-]
-
 
 def check_array(owner: str, what: str, array: object, dtype: str, rank: int) -> None:
     """Check that an array has a dtype and a number of axes, and is not empty."""

@@ -6,8 +6,6 @@ from tpulite.graph.layer_base import Activation, Layer
 from tpulite.graph.layer_checks import check_int8
 from tpulite.graph.requantization import Requantization
 
-__all__ = ["MatMul", "Transpose"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MatMul(Layer):

@@ -9,8 +9,6 @@ from tpulite.graph.layer_checks import check_int8, check_padding, check_pair
 Indices = tuple[int, ...]
 """Positions of an axis."""
 
-__all__ = ["Concat", "DepthToSpace", "Pad", "Pick", "Reshape"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Pad(Layer):

@@ -17,8 +17,6 @@ from tpulite.graph.layer_checks import (
 )
 from tpulite.graph.requantization import Requantization
 
-__all__ = ["Conv", "Depthwise", "TransposedConv"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Conv(Layer):

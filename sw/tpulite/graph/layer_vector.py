@@ -17,8 +17,6 @@ from tpulite.graph.layer_checks import (
 )
 from tpulite.graph.requantization import Requantization, addends
 
-__all__ = ["Affine", "Elementwise", "Lut", "Pool", "Softmax"]
-
 SOFTMAX_CHANNELS = 8 * VECTOR.limit("window_rows")
 """Most channels of a softmax: a window of vectors on any machine, and sums of 31 bits."""
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from tpulite.graph.graph import Graph, Node
 
-__all__ = ["counted", "macs_of", "macs_of_operator"]
-
 Shape = tuple[int, ...]
 Rule = Callable[[Sequence[Shape], Shape, Mapping[str, Any]], int]
 

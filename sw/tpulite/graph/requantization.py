@@ -9,8 +9,6 @@ from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import INT8, Rounding
 from tpulite.graph.layer_checks import check_array, check_int8, check_integers
 
-__all__ = ["IDENTITY", "Requantization", "addends"]
-
 _RANGES = {
     field.name: field.range for field in RECORD.fields if field.name in ("multiplier", "shift")
 }

@@ -7,8 +7,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Tensor
 
-__all__ = ["FUNCTIONS", "verify"]
-
 FUNCTIONS = frozenset(
     {
         *("relu", "relu6", "relu_n1_1", "relu_0_1", "clip", "leaky_relu", "elu", "gelu", "selu"),

@@ -5,8 +5,6 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["pack_activations", "unpack_activations"]
-
 
 def pack_activations(values: np.ndarray, spec: TensorSpec, config: Config) -> np.ndarray:
     """Lay a tensor out as the machine reads it.

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["join_int16", "split_int16"]
-
 
 def split_int16(values: NDArray[np.int16]) -> NDArray[np.int8]:
     """Return upper bytes, then lower bytes with the top bit inverted: 256 u + l + 128.

@@ -8,8 +8,6 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import RecordForm
 
-__all__ = ["pack_record_columns", "pack_records"]
-
 Record = Mapping[str, int]
 
 _WORD_BYTES = 8

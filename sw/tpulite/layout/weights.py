@@ -4,8 +4,6 @@ import numpy as np
 
 from tpulite.arch.config import Config
 
-__all__ = ["pack_weights", "unpack_weights"]
-
 
 def pack_weights(weight: np.ndarray, config: Config, *, zero_point: int = 0) -> np.ndarray:
     """Cut a weight matrix into tiles.

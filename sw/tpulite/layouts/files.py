@@ -29,8 +29,6 @@ from tpulite.layout.bm1684x import (
 from tpulite.layouts.layer import Layer, Requant
 from tpulite.layouts.layout import Layout, LeftOut
 
-__all__ = ["describe", "read", "write"]
-
 _FORMAT, _VERSION = "tpulite-layout", 1
 _MANIFEST, _BYTES, _STEPS = "manifest.json", "coefficients.bin", "steps.npz"
 

@@ -14,8 +14,6 @@ from tpulite.layout.bm1684x import (
     to_bfloat16,
 )
 
-__all__ = ["Layer", "Requant"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Requant:

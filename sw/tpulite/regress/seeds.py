@@ -13,8 +13,6 @@ from tpulite.executors.executor import reason_of
 from tpulite.regress.jobs import JOBS
 from tpulite.runtime.identity import identity
 
-__all__ = ["Seeds", "job_identity", "jobs_identity", "run_seeds", "smallest_case"]
-
 
 @dataclass(frozen=True)
 class Seeds:

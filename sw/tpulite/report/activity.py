@@ -8,8 +8,6 @@ from tpulite.arch.isa import Engine
 from tpulite.arch.registers import EngineState
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["Activity", "activity_line", "engine_activity"]
-
 Activity = dict[Engine, dict[EngineState, float]]
 """Of each engine the parts of all cycles that it spends in each state; they sum to 1."""
 

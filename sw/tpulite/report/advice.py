@@ -5,8 +5,6 @@ from tpulite.arch.memory import Window
 from tpulite.report.profile import LayerProfile, Profile
 from tpulite.report.spending import Cause
 
-__all__ = ["advise", "advise_slowest"]
-
 _FULL = 0.97
 """Share of the multipliers from which on a layer is said to fill them."""
 

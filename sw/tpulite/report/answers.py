@@ -8,8 +8,6 @@ import numpy as np
 
 from tpulite.graph.graph import Tensor
 
-__all__ = ["Answer", "answer"]
-
 _TOP = 5
 """Classes that are told."""
 

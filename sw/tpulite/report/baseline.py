@@ -14,18 +14,6 @@ from typing import Any
 
 from tpulite.near import no_such
 
-__all__ = [
-    "SCHEMA",
-    "Allowance",
-    "Baseline",
-    "Figure",
-    "Verdict",
-    "check_conditions",
-    "compare_figures",
-    "read_allowance",
-    "read_baseline",
-]
-
 SCHEMA = 1
 """Version of the file: another one is refused."""
 

@@ -15,8 +15,6 @@ from tpulite.report.name_cell import NameCell
 from tpulite.report.profile import LayerProfile, profile_program
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["COLUMNS", "BoundReport"]
-
 COLUMNS = (
     "tiles: number and largest size: rows x columns x channels, or pixels x channels",
     "buffers: number, content, and first rows in the unified buffer",

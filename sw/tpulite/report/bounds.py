@@ -6,8 +6,6 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import MemoryPair, Window
 from tpulite.program import Program
 
-__all__ = ["dram_cycles", "limit_cycles"]
-
 
 def limit_cycles(programs: Iterable[Program]) -> int:
     """Return the sum of the bounds of programs that run one after the other.

@@ -10,8 +10,6 @@ from tpulite.golden.effects.extents import Toucher
 from tpulite.golden.effects.grids import view
 from tpulite.program import Program
 
-__all__ = ["BufferUse", "Lives", "buffer_use", "find_lives", "live_rows"]
-
 _EMPTY = -2
 """Writer of a row that was never written."""
 

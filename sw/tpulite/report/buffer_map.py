@@ -11,8 +11,6 @@ from tpulite.report.buffer import find_lives
 from tpulite.report.executed import command_layers, executed
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["Block", "map_buffer"]
-
 _KINDS = {Window.CONSTANTS: "weights", Window.INPUT: "input"}
 _ACTIVATIONS, _LEFT = "activations", "before the run"
 

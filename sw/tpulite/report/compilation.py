@@ -13,8 +13,6 @@ from tpulite.report.buffer import buffer_use
 from tpulite.report.memory_use import MemoryUse, memory_uses
 from tpulite.report.traffic import dram_traffic
 
-__all__ = ["CompilationReport", "compilation_table", "report_programs"]
-
 
 @dataclass(frozen=True)
 class CompilationReport:

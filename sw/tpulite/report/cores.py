@@ -12,8 +12,6 @@ from tpulite.compiler.bind import CoreProgram
 from tpulite.program import Program
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["CoresReport"]
-
 
 @dataclass(frozen=True)
 class CoresReport:

@@ -13,8 +13,6 @@ from tpulite.report.traced_run import TracedRun
 from tpulite.report.traffic import command_bytes
 from tpulite.runtime.results import EngineTrace
 
-__all__ = ["Executed", "bytes_a_cycle", "command_layers", "executed", "rows_needed"]
-
 
 class Executed(NamedTuple):
     """A command that an engine executed."""

@@ -6,8 +6,6 @@ from xml.etree.ElementTree import Element, ElementTree, SubElement, indent
 
 from tpulite.report.baseline import Figure, Verdict
 
-__all__ = ["write_junit"]
-
 
 def write_junit(path: Path, network: str, figures: Sequence[Figure]) -> None:
     """Write a test suite with a test for each figure, which fails if the figure is worse.

@@ -9,8 +9,6 @@ from tpulite.memories import memory_name
 from tpulite.program import Program
 from tpulite.report.traffic import dram_traffic
 
-__all__ = ["MemoryUse", "memory_lines", "memory_uses"]
-
 _TENSORS = (Window.INPUT, Window.OUTPUT, Window.SCRATCH)
 
 

@@ -9,8 +9,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-__all__ = ["NameCell"]
-
 _SHORTEST = 10
 """Columns below which a name says nothing."""
 

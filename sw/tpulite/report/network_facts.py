@@ -8,8 +8,6 @@ from tpulite.graph.graph import Graph, Tensor
 from tpulite.graph.layers import LayerGraph
 from tpulite.graph.macs import macs_of
 
-__all__ = ["fact_lines", "next_step", "parameter_bytes", "peak_rows"]
-
 
 def fact_lines(graph: Graph, parts: Sequence[LayerGraph], config: Config) -> Iterator[str]:
     """Yield lines on ends, classes, states, parameters and the buffer that feature maps need.

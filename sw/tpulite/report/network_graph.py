@@ -8,8 +8,6 @@ from tpulite.graph.graph import Graph, Tensor
 from tpulite.quant.placed import Placed
 from tpulite.runtime.model_summary import OperatorSummary, summarize
 
-__all__ = ["Box", "NetworkGraph"]
-
 
 @dataclass(frozen=True)
 class Box:

@@ -7,8 +7,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["Histogram", "OperatorDetails", "TensorDetails", "describe_operators"]
-
 _BINS = 32
 _FEW = 16
 """Values that are shown one by one, and of constants with no more there is no histogram."""

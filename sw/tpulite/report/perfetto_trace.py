@@ -17,8 +17,6 @@ from tpulite.report.traced_run import TracedRun
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
-__all__ = ["write_trace"]
-
 _WAIT = "waits for a token"
 
 

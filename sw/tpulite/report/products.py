@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from tpulite.arch.isa import Command, Drain
 from tpulite.program import LayerInfo, Program
 
-__all__ = ["Product", "dense_products"]
-
 
 @dataclass(frozen=True)
 class Product:

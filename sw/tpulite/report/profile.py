@@ -21,15 +21,6 @@ from tpulite.report.traffic import Traffic, dram_traffic
 from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.model import Model
 
-__all__ = [
-    "LayerProfile",
-    "Profile",
-    "profile_model",
-    "profile_program",
-    "profile_run",
-    "profile_runs",
-]
-
 _NOTHING = Traffic(dict.fromkeys(Window, 0), dict.fromkeys(Window, 0), 0)
 
 

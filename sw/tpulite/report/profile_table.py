@@ -14,8 +14,6 @@ from tpulite.report.spending import Cause
 if TYPE_CHECKING:
     from tpulite.report.profile import LayerProfile, Profile
 
-__all__ = ["profile_table"]
-
 _BAR = 8
 """Characters of the longest bar."""
 

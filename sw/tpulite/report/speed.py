@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Speed"]
-
 _NEGLIGIBLE = 0.01
 """Share of the MACs from which on the CPU's time counts."""
 

@@ -12,8 +12,6 @@ from tpulite.program import Program
 from tpulite.report.executed import command_layers
 from tpulite.runtime.results import EngineTrace
 
-__all__ = ["Cause", "spend_cycles"]
-
 
 class Cause(StrEnum):
     """What happens in a cycle."""

@@ -14,8 +14,6 @@ from tpulite.compiler.bind import LayerPlan, RangeProgram, Shape
 from tpulite.compiler.bind.network import Network
 from tpulite.near import no_such
 
-__all__ = ["Axis", "StrategyMap", "choice_name", "draw_maps"]
-
 _COLUMNS, _ROWS = 64, 20
 """Most shapes along the axes of a picture: what 80 columns and a screen hold."""
 

@@ -6,8 +6,6 @@ from itertools import groupby
 
 from tpulite.report.strategy_map import StrategyMap
 
-__all__ = ["make_svg"]
-
 _CELL, _LEFT, _TOP, _LINE = 10, 70, 24, 18
 _TICK = 8
 _COLORS = (

@@ -8,8 +8,6 @@ from rich.table import Table
 from tpulite.compiler.plan.strategy import Strategy, cost
 from tpulite.report.strategy_map import StrategyMap, choice_name
 
-__all__ = ["candidates_table", "legend_table", "map_lines"]
-
 _TICK = 12
 """Columns from a label of the horizontal axis to the next."""
 

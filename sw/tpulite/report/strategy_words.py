@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 
-__all__ = ["strategy_words"]
-
 _MEANINGS = {
     "resident": "all weights stay in the buffer",
     "followed": "as resident; weights arrive one channel block at a time",

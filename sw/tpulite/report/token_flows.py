@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 from tpulite.arch.isa import Command, Engine
 
-__all__ = ["token_flows"]
-
 
 def token_flows(commands: Sequence[Command]) -> list[tuple[int, int]]:
     """Pair the commands that give tokens with those that take them.

@@ -14,8 +14,6 @@ from tpulite.runtime.program_graph import program_graph
 from tpulite.runtime.results import EngineTrace, Results
 from tpulite.runtime.session import Session
 
-__all__ = ["CYCLE_MODEL", "TracedRun", "trace_program", "trace_runs"]
-
 CYCLE_MODEL = "cycle model"
 
 

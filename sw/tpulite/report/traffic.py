@@ -9,8 +9,6 @@ from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.memory import Window
 from tpulite.program import Program
 
-__all__ = ["Traffic", "command_bytes", "dram_traffic"]
-
 
 @dataclass(frozen=True)
 class Traffic:

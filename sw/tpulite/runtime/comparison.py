@@ -10,8 +10,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph
 
-__all__ = ["Comparer", "Figures", "TensorDifference", "compare_tensors"]
-
 
 @dataclass(frozen=True)
 class Figures:

@@ -21,15 +21,6 @@ from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = [
-    "COMPILER",
-    "ProgramCache",
-    "add_sources",
-    "compiler_key",
-    "digest_of",
-    "program_key",
-]
-
 COMPILER = (
     "arch",
     "archive.py",

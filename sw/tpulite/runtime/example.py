@@ -10,8 +10,6 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.states import States
 
-__all__ = ["EXAMPLE_SEED", "Example", "draw_example"]
-
 EXAMPLE_SEED = 2024
 """Of the inputs of every example."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from tpulite.needs import require_package
 from tpulite.runtime.compile_cache import add_sources
 
-__all__ = ["Library", "device_packages", "identity"]
-
 Library = tuple[str, str, str]
 """A package as it is imported, the extra that brings it, and what needs it."""
 

@@ -10,8 +10,6 @@ from tpulite.graph.graph import Graph, Quantization, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.host.ops import quantize
 
-__all__ = ["as_inputs", "check_inputs", "input_range", "quantize_input", "random_inputs"]
-
 _INTEGERS = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
 """Of inputs that are integers and nothing else."""
 

@@ -27,8 +27,6 @@ from tpulite.runtime.model_run import ModelResults, Runner, as_dtype, join_runs
 from tpulite.runtime.model_summary import OperatorSummary, cpu_share, statement, summarize
 from tpulite.runtime.states import States
 
-__all__ = ["Model"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(PlannedModel):

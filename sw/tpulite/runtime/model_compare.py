@@ -15,8 +15,6 @@ from tpulite.runtime.model_run import ModelResults, Runner
 from tpulite.runtime.oracles import Oracle
 from tpulite.runtime.states import States
 
-__all__ = ["Comparing", "Comparison", "compare_device", "compare_model"]
-
 Values = Mapping[str, np.ndarray]
 Track = Callable[[Iterable[int]], Iterable[int]]
 

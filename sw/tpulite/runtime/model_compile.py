@@ -14,8 +14,6 @@ from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 from tpulite.runtime.compile_cache import ProgramCache, digest_of
 
-__all__ = ["Dump", "Progress", "compile_parts"]
-
 Progress = Callable[[str], None]
 """Called with a line of text at every step."""
 

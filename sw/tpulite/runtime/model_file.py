@@ -31,8 +31,6 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_graph import graph_from_json, graph_to_json
 from tpulite.runtime.model_plan import Plan
 
-__all__ = ["VERSION", "is_model_file", "load_example", "load_model_file", "save_model"]
-
 _KIND, VERSION = "model", 5
 """Version of the format, see above."""
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization, State, Tensor
 
-__all__ = ["graph_from_json", "graph_to_json"]
-
 _ARRAY, _BYTES, _LIST, _MAP, _SCALAR = "array", "bytes", "list", "map", "scalar"
 """Tags of what JSON has no form for: an object of one of them stands for such a value."""
 

@@ -24,8 +24,6 @@ from tpulite.runtime.host.part import HostPart, LibraryFile
 if TYPE_CHECKING:  # the compiler is imported when something is compiled
     from tpulite.runtime.model_compile import Dump, Progress
 
-__all__ = ["Plan", "PlannedModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:

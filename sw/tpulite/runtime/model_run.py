@@ -16,8 +16,6 @@ from tpulite.runtime.results import Results
 from tpulite.runtime.session import Session
 from tpulite.runtime.states import States
 
-__all__ = ["ModelResults", "Runner", "as_dtype", "dram_bytes", "join_runs"]
-
 _MEGABYTE = 1 << 20
 
 Values = dict[str, np.ndarray]

@@ -22,8 +22,6 @@ from tpulite.runtime.device import Device
 from tpulite.runtime.model_plan import PlannedModel
 from tpulite.runtime.session import Session
 
-__all__ = ["Step", "check_steps", "run_steps"]
-
 _UNIT = INT8[-1]
 """The largest input and weight, whose products carry most of an offset."""
 

@@ -10,8 +10,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.placed import NodePlacement, Placed
 from tpulite.runtime.host.libraries import library_name
 
-__all__ = ["OperatorSummary", "cpu_share", "host_lines", "statement", "summarize"]
-
 _REMARKS = {
     Exactness.ORT_INT8: " (ONNX Runtime with session.qdqisint8allowed=1; its default session, "
     "--exact ort, computes int8 products in floats)"

@@ -9,8 +9,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import as_inputs
 from tpulite.runtime.model import Model
 
-__all__ = ["compare_outputs", "given_inputs"]
-
 
 def compare_outputs(
     first: Graph, second: Graph, samples: Sequence[Mapping[str, np.ndarray]]

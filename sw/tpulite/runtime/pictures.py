@@ -10,8 +10,6 @@ from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.inputs import input_range, quantize_input
 
-__all__ = ["PICTURES", "load_picture", "picture_remark", "pixel_remark", "pixels_to_inputs"]
-
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp")
 """Suffixes of pictures, in lower case."""
 

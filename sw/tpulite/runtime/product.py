@@ -22,8 +22,6 @@ from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.runtime.device import Device, require_device
 from tpulite.runtime.session import Session
 
-__all__ = ["PRODUCT_ORDERS", "Product", "gemm"]
-
 PRODUCT_ORDERS = ("fast", "document")
 """Orders of :func:`gemm`."""
 

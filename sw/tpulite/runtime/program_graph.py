@@ -3,8 +3,6 @@
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.program import Program
 
-__all__ = ["program_graph"]
-
 
 def program_graph(program: Program) -> Graph:
     """Return a graph whose only operator is a program.

@@ -9,8 +9,6 @@ import numpy as np
 from tpulite.arch.isa import Engine
 from tpulite.runtime.device import FaultReport
 
-__all__ = ["EngineTrace", "Results"]
-
 
 class EngineTrace(Protocol):
     """What one engine did in a run, command by command.

@@ -11,8 +11,6 @@ from tpulite.program import Program
 from tpulite.runtime.device import Device, Job, Tracing, open_device
 from tpulite.runtime.results import Results
 
-__all__ = ["Session"]
-
 _MEGABYTE = 1 << 20
 
 _PERMISSIONS = {

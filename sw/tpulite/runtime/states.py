@@ -6,8 +6,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph
 
-__all__ = ["States"]
-
 
 class States(Mapping[str, np.ndarray]):
     """Values of a network's states by name; each may be set, and all begin anew by ``reset``.

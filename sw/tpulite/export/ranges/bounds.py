@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from tpulite.export.ranges.symbols import Formulas, Symbol, Term
 
-__all__ = ["Interval", "evaluate"]
-
 
 class Interval(NamedTuple):
     """Least and most values, of many boxes of shapes at once."""

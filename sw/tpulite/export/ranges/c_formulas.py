@@ -7,8 +7,6 @@ from typing import Any
 
 from tpulite.export.ranges.symbols import Formula, Formulas, Symbol, Term
 
-__all__ = ["CFormulas"]
-
 _WIDTH, _LONGEST = 100, 60
 """Columns of a line, and those of a formula within another one."""
 

@@ -9,8 +9,6 @@ from tpulite.compiler.plan.units import Units
 from tpulite.export.c_text import Code, define, table
 from tpulite.export.ranges.operator_text import OperatorText, axis_fields, bytes_text
 
-__all__ = ["conv_text"]
-
 _KINDS = {
     "resident": 0,
     "followed": 1,

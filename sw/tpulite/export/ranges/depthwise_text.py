@@ -11,8 +11,6 @@ from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, define, table
 from tpulite.export.ranges.operator_text import OperatorText, axis_fields, bytes_text
 
-__all__ = ["depthwise_text"]
-
 _WIDEST = CONV.limit("width")
 
 _KINDS = {

@@ -17,8 +17,6 @@ from tpulite.export.ranges.operator_text import OperatorText
 from tpulite.export.ranges.selector import EXTENTS, strategies_of, symbols_of
 from tpulite.export.ranges.symbols import Formulas
 
-__all__ = ["image_bytes", "most_commands", "most_memory", "up"]
-
 _SLACK = 1.05
 """How much more than any shape takes a bound may be, if it is found soon enough."""
 

@@ -12,8 +12,6 @@ from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import array
 
-__all__ = ["OperatorText", "axis_fields", "bytes_text"]
-
 
 @dataclass(frozen=True)
 class OperatorText:

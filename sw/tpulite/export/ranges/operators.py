@@ -12,8 +12,6 @@ from tpulite.export.ranges.operator_text import OperatorText
 from tpulite.export.ranges.pointwise_text import pointwise_text
 from tpulite.export.ranges.pool_text import pool_text
 
-__all__ = ["operator_text"]
-
 
 def operator_text(network: Network, shapes: ShapeRange) -> OperatorText:
     """Return a network of one layer in C, but for its selector.

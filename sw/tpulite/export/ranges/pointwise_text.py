@@ -11,8 +11,6 @@ from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, define
 from tpulite.export.ranges.operator_text import OperatorText, bytes_text
 
-__all__ = ["pointwise_text"]
-
 
 def pointwise_text(operator: Pointwise, network: Network, shapes: ShapeRange) -> OperatorText:
     """Return a layer in C whose vectors need one vector of each input."""

@@ -12,8 +12,6 @@ from tpulite.compiler.plan.strategy import Strategy
 from tpulite.export.c_text import Code, array, define
 from tpulite.export.ranges.operator_text import OperatorText, axis_fields, bytes_text
 
-__all__ = ["pool_text"]
-
 _MOST_RECORDS = 1024
 """Sizes of windows that C can tell apart; each has a record of its own."""
 

@@ -12,8 +12,6 @@ from tpulite.export.ranges.c_formulas import CFormulas
 from tpulite.export.ranges.operator_text import OperatorText
 from tpulite.export.ranges.symbols import Formulas
 
-__all__ = ["EXTENTS", "selector_text", "strategies_of", "symbols_of"]
-
 EXTENTS = ("batch", "height", "width", "channels")
 
 

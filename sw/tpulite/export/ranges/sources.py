@@ -18,8 +18,6 @@ from tpulite.export.ranges.tensors import tensors_text
 from tpulite.export.written import write_files
 from tpulite.firmware import BIND, FOLDER, RUN
 
-__all__ = ["ExportedRange", "export_range"]
-
 _COMMON = ("tpulite_bind.c", "tpulite_bind_axis.c", "tpulite_bind_link.c", "tpulite_bind_words.c")
 """Sources that all layers need; each has another one that says its commands."""
 

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Formula", "Formulas", "Symbol", "Term"]
-
 
 class Term(NamedTuple):
     """Another formula, by its number."""

@@ -13,8 +13,6 @@ from tpulite.export.ranges.selector import symbols_of
 from tpulite.export.ranges.symbols import Formulas, Symbol
 from tpulite.tensor_spec import TensorSpec
 
-__all__ = ["tensors_text"]
-
 _WINDOWS = (Window.INPUT, Window.OUTPUT)
 
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.registers import Fault
 
-__all__ = ["NO_ROWS", "FaultSite", "Footprint", "Span"]
-
 NO_ROWS = np.empty(0, dtype=np.int64)
 
 

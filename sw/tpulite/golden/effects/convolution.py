@@ -13,17 +13,6 @@ from tpulite.arch.registers import Fault
 from tpulite.arch.streams import column_start
 from tpulite.golden.effects.access import FaultSite, Footprint
 
-__all__ = [
-    "conv_ends",
-    "conv_footprint",
-    "outputs_of",
-    "read_rows",
-    "sum_positions",
-    "taps_of",
-    "weight_rows",
-    "weight_tiles",
-]
-
 PADDING = -1
 """Stands for the row of a vector that lies outside the image."""
 

@@ -27,8 +27,6 @@ from tpulite.golden.effects.convolution import conv_ends, read_rows
 from tpulite.golden.effects.grids import Grid, Place, cover
 from tpulite.golden.effects.vectors import operand_rows, window_rows
 
-__all__ = ["ExtentFinder", "Extents", "Toucher"]
-
 
 class Extents(NamedTuple):
     """All that a command touches that does not fault."""

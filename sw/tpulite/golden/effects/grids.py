@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Grid", "Place", "cover", "expand", "meet", "view"]
-
 _FEW = 4  # runs of places that are looked at one by one
 
 

@@ -10,8 +10,6 @@ from tpulite.arch.memory import PAGE_BYTES, WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import NO_ROWS, FaultSite, Footprint, Span
 
-__all__ = ["bursts", "transfer_footprint"]
-
 
 def bursts(address: int, beats: int, burst_beats: int) -> Iterator[tuple[int, int]]:
     """Split a line into AXI bursts: their addresses and beats.

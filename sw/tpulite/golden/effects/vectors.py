@@ -9,13 +9,6 @@ from tpulite.arch.isa import WORDS_BYTES, Command, VectorOp
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite, Footprint
 
-__all__ = [
-    "operand_rows",
-    "record_offset",
-    "vector_footprint",
-    "window_rows",
-]
-
 
 def vector_footprint(command: Command, config: Config) -> Footprint:
     """Return what a VECTOR touches: its parameters, then output vectors until one faults."""

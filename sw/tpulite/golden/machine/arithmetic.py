@@ -11,8 +11,6 @@ from tpulite.golden.effects.convolution import outputs_of, sum_positions, taps_o
 from tpulite.golden.machine.records import unpack_records
 from tpulite.golden.ops import matmul_int32, reciprocals, requantize, scale_operand, wrap32
 
-__all__ = ["Records", "conv_sums", "vector_results"]
-
 Records = dict[str, NDArray[np.int64]]
 
 _NORM_BYTES = -(-isa.NORM.width // 8)

@@ -20,8 +20,6 @@ from tpulite.golden.machine.records import read_records, unpack_records, wide_bo
 from tpulite.golden.ops import requantize, rescale
 from tpulite.layout.int16 import split_int16
 
-__all__ = ["Datapath"]
-
 _FLIP = np.uint8(0x80)
 
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES
 
-__all__ = ["Dram"]
-
 
 class Dram:
     """Bytes, which of them hold something, and which addresses answer with an error.

@@ -20,8 +20,6 @@ from tpulite.golden.machine.replay import Recorder, Replay
 from tpulite.golden.races.detector import RaceDetector
 from tpulite.golden.races.violations import Violation
 
-__all__ = ["Execution", "Machine", "RaceError", "StoredLine"]
-
 
 class RaceError(RuntimeError):
     """A program is not legal: its results would depend on timing.

@@ -8,8 +8,6 @@ from tpulite.arch.bitfield import Layout
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import RecordForm
 
-__all__ = ["read_records", "unpack_records", "wide_bounds"]
-
 
 def unpack_records(
     data: NDArray[np.uint8], layout: Layout = isa.RECORD

@@ -21,8 +21,6 @@ from tpulite.golden.machine.datapath import Datapath
 from tpulite.golden.machine.dram import Dram
 from tpulite.golden.ops import matmul_int32
 
-__all__ = ["MOST_BYTES", "Recorder", "Replay", "origin_of"]
-
 MOST_BYTES = 1 << 27
 """Indices of rows that programs may keep; those of large feature maps are more."""
 

@@ -4,8 +4,6 @@ from collections import deque
 
 from tpulite.arch.isa import TOKEN_MAX, Command, Engine
 
-__all__ = ["NOBODY", "Clock", "EngineClocks"]
-
 NOBODY = len(Engine)
 """Stands for an engine where nobody has touched something."""
 

@@ -14,8 +14,6 @@ from tpulite.golden.races.clocks import Clock, EngineClocks
 from tpulite.golden.races.history import BeatHistory, RowHistory
 from tpulite.golden.races.violations import Kind, Space, Violation
 
-__all__ = ["RaceDetector"]
-
 
 class RaceDetector:
     """Follows a command stream in program order and collects its violations.

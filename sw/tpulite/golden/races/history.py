@@ -12,8 +12,6 @@ from tpulite.golden.effects.access import Span
 from tpulite.golden.effects.grids import Place, view
 from tpulite.golden.races.clocks import NOBODY, Clock
 
-__all__ = ["BeatHistory", "RowHistory"]
-
 _ENGINES = len(Engine)
 _UNWRITTEN = 2 * _ENGINES
 _USERS, _SOURCES = slice(0, _UNWRITTEN), slice(_ENGINES, _UNWRITTEN + 1)

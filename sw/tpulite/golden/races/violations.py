@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Kind", "Space", "Violation"]
-
 
 class Kind(StrEnum):
     """What is wrong."""

@@ -12,8 +12,6 @@ from typing import Protocol
 from tpulite.arch.timing import STARVED
 from tpulite.golden.timing.phases import FREE
 
-__all__ = ["Stream", "Traffic", "walk"]
-
 _LATE = 1 << 60
 
 

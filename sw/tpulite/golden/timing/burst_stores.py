@@ -11,8 +11,6 @@ from tpulite.golden.timing.data_path import DataPath
 from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.transfers import TransferHead
 
-__all__ = ["BurstStores"]
-
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
 _ISSUE = STORE_REQUEST - 1  # from the start of a command to the address of its first burst
 

@@ -18,8 +18,6 @@ from tpulite.arch.timing import (
 from tpulite.golden.timing.banks import Traffic
 from tpulite.golden.timing.record import Record
 
-__all__ = ["NEVER", "Clockwork", "Head"]
-
 NEVER = 1 << 60
 """The time of what is not known to happen."""
 

@@ -5,8 +5,6 @@ from copy import copy
 
 from tpulite.arch.memory import MemoryTiming
 
-__all__ = ["DataPath"]
-
 
 def _nothing(_: int) -> None:
     """Take no reads: there are none."""

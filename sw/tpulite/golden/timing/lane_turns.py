@@ -7,8 +7,6 @@ import numpy as np
 
 from tpulite.arch.timing import ELEMENTWISE
 
-__all__ = ["last_turn", "late_turns"]
-
 
 def late_turns(
     outputs: int, busy: np.ndarray, delays: Sequence[tuple[int, int]]

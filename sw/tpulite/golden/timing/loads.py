@@ -22,8 +22,6 @@ from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.sources import Rate, Source
 from tpulite.golden.timing.transfers import TransferHead
 
-__all__ = ["Loads"]
-
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
 
 

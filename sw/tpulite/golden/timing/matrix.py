@@ -22,8 +22,6 @@ from tpulite.golden.timing.operands import OperandFetch
 from tpulite.golden.timing.phases import FREE, Activations, Outputs
 from tpulite.golden.timing.record import Record
 
-__all__ = ["Matrix"]
-
 _KEEP, _REQUANTIZE, _RAW = map(int, (Drain.KEEP, Drain.REQUANTIZE, Drain.RAW))
 
 _MOST = 4  # cycles that a row of weights or records may take under a depthwise command

@@ -6,8 +6,6 @@ from tpulite.arch.interleave import MOST_PAIRED
 from tpulite.golden.timing.banks import Traffic, walk
 from tpulite.golden.timing.phases import FREE
 
-__all__ = ["OperandFetch"]
-
 _FURTHEST = 8  # cycles of a row that the model looks ahead
 _NONE = bytes([FREE])
 

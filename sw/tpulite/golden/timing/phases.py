@@ -11,8 +11,6 @@ import numpy as np
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain
 from tpulite.arch.streams import column_start
 
-__all__ = ["FREE", "Activations", "KnownPhases", "Outputs", "Walk"]
-
 FREE = 255
 """Phase of a cycle without a request."""
 

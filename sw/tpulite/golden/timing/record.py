@@ -2,8 +2,6 @@
 
 from tpulite.arch.timing import DISPATCH
 
-__all__ = ["Record"]
-
 
 class Record:
     """What becomes of one command: times, and its engine's cycles while it counts for it.

@@ -7,8 +7,6 @@ from tpulite.arch.memory import MemoryTiming
 from tpulite.arch.timing import row_cycles
 from tpulite.golden.timing.data_path import DataPath
 
-__all__ = ["Rate", "Source"]
-
 
 class Rate(NamedTuple):
     """How fast beats come to LOAD, which takes one only when there is room for its rows.

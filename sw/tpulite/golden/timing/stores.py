@@ -16,8 +16,6 @@ from tpulite.golden.timing.clockwork import NEVER, Clockwork
 from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.transfers import TransferHead
 
-__all__ = ["Stores"]
-
 _WINDOW = 32  # cycles that others are looked at beyond
 
 

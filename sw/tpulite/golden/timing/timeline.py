@@ -8,8 +8,6 @@ from tpulite.arch.isa import Command, Engine, disassemble
 from tpulite.arch.registers import EngineState
 from tpulite.golden.timing.record import Record
 
-__all__ = ["CommandTimes", "EngineTimes", "Timeline"]
-
 
 @dataclass(frozen=True, slots=True)
 class CommandTimes:

@@ -5,8 +5,6 @@ from tpulite.arch.timing import DISPATCH, DMA_COMMAND
 from tpulite.golden.timing.clockwork import NEVER, Clockwork, Head
 from tpulite.golden.timing.record import Record
 
-__all__ = ["TransferHead"]
-
 
 class TransferHead(Head):
     """A queue whose first command goes to registers as soon as those are free."""

@@ -9,8 +9,6 @@ from tpulite.arch.timing import STARVED
 from tpulite.golden.timing.banks import Traffic
 from tpulite.golden.timing.phases import FREE
 
-__all__ = ["VectorReads"]
-
 _KINDS = 1 << 10
 _AHEAD = 16  # cycles that others are looked at beyond
 _NONE = bytes([FREE])

@@ -25,8 +25,6 @@ from tpulite.golden.timing.phases import FREE
 from tpulite.golden.timing.record import Record
 from tpulite.golden.timing.vector_reads import VectorReads
 
-__all__ = ["Vectors"]
-
 
 class Vectors(Head):
     """VECTOR commands, one after the other."""

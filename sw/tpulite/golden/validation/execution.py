@@ -19,8 +19,6 @@ from tpulite.golden.effects.vectors import record_offset
 from tpulite.golden.machine.records import read_records, unpack_records, wide_bounds
 from tpulite.golden.validation.terms import Array, Terms
 
-__all__ = ["TermMachine"]
-
 
 class TermMachine:
     """The storage of the machine, in terms.

@@ -19,8 +19,6 @@ from tpulite.arch.numerics import INT8, Rounding
 from tpulite.golden import ops
 from tpulite.graph.layers import Pool, Requantization, Softmax
 
-__all__ = ["Array", "Terms"]
-
 Array = NDArray[np.int64]
 
 _LEAST = INT8[0]

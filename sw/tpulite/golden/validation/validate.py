@@ -15,8 +15,6 @@ from tpulite.layout import pack_activations, unpack_activations
 from tpulite.program import Program
 from tpulite.tensor_spec import TensorSpec
 
-__all__ = ["compare_layers", "validate"]
-
 _DIGITS = 4
 """Bytes of a position in a tensor."""
 

@@ -9,8 +9,6 @@ from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.rewrite import rebuild, unique_name
 from tpulite.graph.verify import FUNCTIONS
 
-__all__ = ["ByteFunction", "byte_functions", "with_tables"]
-
 _SCALES = ("quantize", "dequantize", "requantize")
 _CHOICES = {
     *("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"),

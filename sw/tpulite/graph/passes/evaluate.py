@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.graph.data_movement import DATA_MOVEMENT, expect_shape
 from tpulite.graph.graph import Node, Quantization, Tensor
 
-__all__ = ["evaluate"]
-
 Values = Sequence[np.ndarray]
 
 _BOUNDS = {"relu": (0, None), "relu6": (0, 6), "relu_n1_1": (-1, 1)}

@@ -8,8 +8,6 @@ import numpy as np
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.rewrite import count_uses, rebuild, unique_name
 
-__all__ = ["fold_batch_norm"]
-
 # For each operator with weights, the axis of its output channels.
 _CHANNEL_AXIS = {"conv": 0, "depthwise": 2, "dense": 0}
 

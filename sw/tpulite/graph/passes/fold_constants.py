@@ -10,8 +10,6 @@ from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.evaluate import evaluate
 from tpulite.graph.passes.rewrite import rebuild, same_meaning
 
-__all__ = ["fold_constants"]
-
 
 def fold_constants(graph: Graph) -> Graph:
     """Replace nodes whose result follows from constants, or from shapes, by constants.

@@ -8,8 +8,6 @@ from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.rewrite import rebuild, same_meaning
 from tpulite.graph.verify import FUNCTIONS
 
-__all__ = ["fold_space_to_batch"]
-
 _WINDOWS = ("conv", "depthwise")
 _PLAIN = (*FUNCTIONS, "requantize")
 

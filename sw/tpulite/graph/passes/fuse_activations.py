@@ -6,8 +6,6 @@ from dataclasses import replace
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.passes.rewrite import count_uses, rebuild, same_meaning
 
-__all__ = ["fuse_activations"]
-
 _ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
 _CLIPS = {(0.0, math.inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_1"}
 _HOSTS = ("conv", "depthwise", "dense", "add", "sub", "mul", "max_pool", "average_pool")

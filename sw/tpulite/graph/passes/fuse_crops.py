@@ -5,8 +5,6 @@ from dataclasses import replace
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.passes.rewrite import count_uses, rebuild, same_meaning
 
-__all__ = ["fuse_crops"]
-
 
 def fuse_crops(graph: Graph) -> Graph:
     """Let convolutions pad less where their first or last pixels are cut off.

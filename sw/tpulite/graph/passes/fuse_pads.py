@@ -8,8 +8,6 @@ from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.rewrite import rebuild, same_meaning
 
-__all__ = ["fuse_pads"]
-
 
 def fuse_pads(graph: Graph) -> Graph:
     """Let convolutions and maxima pad for themselves, where a pad comes before them.

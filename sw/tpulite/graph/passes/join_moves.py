@@ -11,8 +11,6 @@ from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.rewrite import count_uses, rebuild, same_meaning, unique_name
 
-__all__ = ["join_moves"]
-
 _MOVES = ("reshape", "transpose", "tile", "pick", "slice", "strided_slice", "gather", "reverse")
 """Operators of one tensor and constants."""
 

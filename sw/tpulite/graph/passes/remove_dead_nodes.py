@@ -3,8 +3,6 @@
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes.rewrite import rebuild
 
-__all__ = ["remove_dead_nodes"]
-
 
 def remove_dead_nodes(graph: Graph) -> Graph:
     """Keep the nodes that outputs and states of the graph depend on.

@@ -5,8 +5,6 @@ from dataclasses import replace
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.rewrite import rebuild, same_meaning
 
-__all__ = ["remove_identities"]
-
 
 def remove_identities(graph: Graph) -> Graph:
     """Let users of a copy use the original, and reshape once instead of twice.

@@ -8,8 +8,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Tensor
 
-__all__ = ["count_uses", "rebuild", "same_meaning", "unique_name"]
-
 
 def count_uses(graph: Graph) -> Counter[str]:
     """Return how often nodes and outputs of the graph use each tensor."""

@@ -15,8 +15,6 @@ from tpulite.graph.passes.spread_pads import spread_pads
 from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.graph.verify import verify
 
-__all__ = ["PASSES", "simplify"]
-
 PASSES = (
     split_lstm,
     trace_origins,  # passes drop tensors of the file that others are moves of

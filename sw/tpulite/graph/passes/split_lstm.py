@@ -9,8 +9,6 @@ import numpy as np
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.graph.passes.rewrite import rebuild, unique_name
 
-__all__ = ["split_lstm"]
-
 _LSTM = "integer_lstm"
 _INPUT, _RECURRENT, _PEEPHOLE, _BIAS = 1, 5, 9, 12
 _OUTPUT, _CELL = 18, 19

@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.rewrite import rebuild, same_meaning, unique_name
 
-__all__ = ["spread_pads"]
-
 
 def spread_pads(graph: Graph) -> Graph:
     """Replace each ``pad_axes`` of integers by nodes that machines have.

@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.graph.graph import Graph, Node, Origin, Tensor
 from tpulite.graph.passes.rewrite import same_meaning
 
-__all__ = ["trace_origins"]
-
 _MOVES = ("reshape", "transpose")
 
 

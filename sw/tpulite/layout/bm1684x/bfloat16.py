@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["from_bfloat16", "to_bfloat16"]
-
 _QUIET = 1 << 6
 """The bit that keeps a NaN one when its lower half is cut off."""
 

@@ -8,8 +8,6 @@ from tpulite.layout.bm1684x.filters import check_array, pack_filter, unpack_filt
 from tpulite.layout.bm1684x.manifest import REQUANT_BYTES, Manifest
 from tpulite.layout.bm1684x.spec import ConvSpec
 
-__all__ = ["Coefficients", "pack_coefficients", "unpack_coefficients"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Coefficients:

@@ -4,8 +4,6 @@ import numpy as np
 
 from tpulite.layout.bm1684x.spec import ConvSpec, Fold
 
-__all__ = ["check_array", "pack_bias", "pack_filter", "unpack_bias", "unpack_filter"]
-
 
 def check_array(name: str, values: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Raise ValueError unless an array has this shape and type."""

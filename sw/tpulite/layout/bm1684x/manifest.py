@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from tpulite.layout.bm1684x.spec import ConvSpec
 
-__all__ = ["REQUANT_BYTES", "Manifest", "align"]
-
 REQUANT_BYTES = 12
 """Bytes RQ of the requantization of a channel: three int32."""
 

@@ -5,8 +5,6 @@ from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["BM1684X", "ConvSpec", "Fold", "Geometry", "choose_fold"]
-
 _STORAGE = {"int8": np.int8, "bf16": np.uint16, "f16": np.float16, "f32": np.float32}
 """How numpy holds each type; it has no bfloat16, so its bits are an unsigned integer."""
 

@@ -13,9 +13,6 @@ import numpy as np
 from tpulite.report.answers import Answer
 from tpulite.report.html.shell import as_json
 
-__all__ = ["Answered", "make_answers", "picture_url"]
-
-
 _SIDE = 8
 """Least side of a square that a vector is seen as."""
 

@@ -7,8 +7,6 @@ from tpulite.report.buffer_map import map_buffer
 from tpulite.report.html.timeline import in_turn
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["make_buffer_map"]
-
 
 def make_buffer_map(runs: Sequence[TracedRun], owner: Mapping[str, str]) -> dict[str, Any]:
     """Return rows of the unified buffer over the cycles of a timeline."""

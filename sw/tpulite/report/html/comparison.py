@@ -12,8 +12,6 @@ from tpulite.report.operator_details import OperatorDetails
 from tpulite.runtime.comparison import TensorDifference
 from tpulite.runtime.model_compare import Comparison
 
-__all__ = ["make_comparison"]
-
 _SAME = "every bit the same"
 _NARROW = "the same where it is computed"
 _DIFFERS = "differs"

@@ -10,8 +10,6 @@ import numpy as np
 from fast_sugiyama import from_edges
 from numpy.typing import NDArray
 
-__all__ = ["Layout", "lay_out"]
-
 _CURVE = 12
 """Points of an arrow between two ranks."""
 

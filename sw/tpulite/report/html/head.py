@@ -8,8 +8,6 @@ from tpulite.report.advice import advise_slowest
 from tpulite.report.html.report import Report
 from tpulite.report.html.shell import Head, machine_line
 
-__all__ = ["make_head"]
-
 
 def make_head(report: Report) -> Head:
     """Return network, machine, numerics, speed and options, and what would help the slowest."""

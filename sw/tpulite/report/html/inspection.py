@@ -9,8 +9,6 @@ from tpulite.report.html.shell import Head, Section, whole_page
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import OperatorDetails
 
-__all__ = ["make_inspection"]
-
 _COLUMNS = (
     *(("", "count"), ("operator", "name"), ("runs on", "badge"), ("type", "text")),
     *(("input", "text"), ("output", "text"), ("MACs", "count"), ("because", "text")),

@@ -9,8 +9,6 @@ from tpulite.report.network_graph import Box, NetworkGraph
 from tpulite.report.operator_details import OperatorDetails
 from tpulite.report.profile import LayerProfile, Profile
 
-__all__ = ["make_items", "owners"]
-
 _RUNS = {
     "MXU": "on the accelerator, in its matrix unit (MXU)",
     "VPU": "on the accelerator, in its vector unit (VPU)",

@@ -7,8 +7,6 @@ from tpulite.report.html.items import owners
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import LayerProfile, Profile
 
-__all__ = ["make_layer_table"]
-
 _COLUMNS = (
     *(("", "count"), ("layer", "name"), ("runs on", "badge"), ("cycles", "time")),
     *(("share", "percent"), ("spent on", "spent"), ("limited by", "text"), ("operator", "text")),

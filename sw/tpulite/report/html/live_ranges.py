@@ -13,8 +13,6 @@ from tpulite.compiler.schedule.live_tensors import (
     StepNumbers,
 )
 
-__all__ = ["make_live_ranges"]
-
 _COLORS = {"activation": "activation", "weight": "weight", "buffer": "scratch"}
 """What the legend calls each kind of buffer."""
 

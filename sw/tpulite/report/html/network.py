@@ -12,8 +12,6 @@ from tpulite.report.html.items import owners
 from tpulite.report.network_graph import Box, NetworkGraph
 from tpulite.report.profile import Profile
 
-__all__ = ["Note", "cycle_notes", "draw_network"]
-
 _WIDE, _HIGH = 300, 44
 """Pixels of a box, before anybody zooms."""
 

@@ -20,8 +20,6 @@ from tpulite.report.html.shell import Section, whole_page
 from tpulite.report.html.slice_rows import make_slice_rows
 from tpulite.report.html.timeline import make_bandwidth, make_timeline
 
-__all__ = ["make_page"]
-
 
 def make_page(report: Report) -> str:
     """Return the page as HTML; see :func:`tpulite.report.html.write_page`."""

@@ -10,8 +10,6 @@ from tpulite.report.operator_details import OperatorDetails
 from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 
-__all__ = ["Report"]
-
 
 @dataclass(frozen=True)
 class Report:

@@ -8,8 +8,6 @@ from tpulite.report.html.items import owners
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.profile import LayerProfile, Profile
 
-__all__ = ["make_roofline"]
-
 _LEAST, _MORE = 4, 20
 """Radius in pixels of a layer that takes hardly any cycles, and how much more of all of them."""
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from tpulite.arch.config import Config
 
-__all__ = ["Head", "Section", "as_json", "machine_line", "whole_page"]
-
 _SCRIPTS = (
     *("elements", "format", "state", "panel", "table", "axis", "network"),
     *("time_axis", "timeline", "rectangles", "scatter", "answers", "start"),

@@ -6,8 +6,6 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_steps
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["make_slice_rows"]
-
 _LANE, _AXIS = 44, 60
 """Pixels of a tensor, and of the axis."""
 

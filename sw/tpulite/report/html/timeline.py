@@ -9,8 +9,6 @@ from tpulite.report.executed import bytes_a_cycle, command_layers, executed
 from tpulite.report.profile import Profile
 from tpulite.report.traced_run import TracedRun
 
-__all__ = ["in_turn", "make_bandwidth", "make_timeline"]
-
 
 def in_turn(runs: Sequence[TracedRun]) -> Iterator[tuple[int, int, TracedRun]]:
     """Yield the cycles and the layers before each run, and the run."""

@@ -11,18 +11,6 @@ import numpy as np
 from tpulite.needs import require_package
 from tpulite.quant.exactness import Exactness
 
-__all__ = [
-    "DECIDED",
-    "KERNELS",
-    "Run",
-    "lacked_operator",
-    "library_name",
-    "library_package",
-    "library_version",
-    "open_library",
-    "require_library",
-]
-
 Run = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 """Runs a file: from its inputs to its outputs, both in the file's order."""
 

@@ -21,8 +21,6 @@ from tpulite.quant.exactness.fixed_point import (
     wrap,
 )
 
-__all__ = ["lstm_cell", "lstm_gates", "lstm_output", "output_scale", "quantized_clip"]
-
 Integers = NDArray[np.int64]
 
 _Peephole = tuple[Integers, float] | None

@@ -14,8 +14,6 @@ from tpulite.quant.own import requantize_table
 from tpulite.runtime.host.lstm import lstm_cell, lstm_gates, lstm_output
 from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
 
-__all__ = ["dequantize", "quantize", "run_node"]
-
 # The numerics of softmax of integers.
 _SOFTMAX = {
     "litert-ref": softmax_fixed_point,

@@ -15,8 +15,6 @@ from tpulite.quant.partition import HostSegment
 from tpulite.runtime.host.libraries import Run, open_library, require_library
 from tpulite.runtime.host.ops import run_node
 
-__all__ = ["HostPart", "LibraryFile", "cut_segment"]
-
 T = TypeVar("T")
 Values = Mapping[str, np.ndarray]
 

@@ -11,8 +11,6 @@ from tpulite.arch.numerics import INT8
 from tpulite.golden.ops import softmax
 from tpulite.quant.exactness.softmax import fixed_point_exponentials
 
-__all__ = ["exponentials", "softmax_fixed_point", "softmax_table"]
-
 
 def exponentials(scale: float, beta: float) -> NDArray[np.float32]:
     """Return exp(-d * scale * beta) for differences d of 0 to 255, as the optimized kernel does."""

@@ -13,8 +13,6 @@ from tpulite.graph.passes.byte_functions import ByteFunction, byte_functions, wi
 from tpulite.quant.exactness import Exactness
 from tpulite.runtime.host.libraries import KERNELS, require_library
 
-__all__ = ["tabulate"]
-
 _TRIED = {
     Exactness.LITERT_REF: (Exactness.LITERT_REF, Exactness.LITERT_OPT),
     Exactness.LITERT_OPT: (Exactness.LITERT_OPT,),

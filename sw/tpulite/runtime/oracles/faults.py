@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 
 from tpulite.graph.graph import Graph, Node
 
-__all__ = ["known_faults"]
-
 
 def _sums_int8(graph: Graph, node: Node) -> bool:
     return node.op == "sum" and graph.tensors[node.inputs[0]].dtype == "int8"

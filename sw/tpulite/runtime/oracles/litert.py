@@ -11,8 +11,6 @@ from tpulite.frontend.tflite.widen import widened
 from tpulite.graph.graph import Graph
 from tpulite.runtime.oracles.oracle import Oracle, Run, Values
 
-__all__ = ["RESOLVERS", "numbers_of", "open_litert"]
-
 Shape = tuple[int, ...]
 
 RESOLVERS = {

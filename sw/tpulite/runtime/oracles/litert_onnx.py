@@ -19,8 +19,6 @@ from tpulite.runtime.host.libraries import DECIDED, open_library
 from tpulite.runtime.oracles.oracle import Oracle, Run, Values
 from tpulite.runtime.states import States
 
-__all__ = ["open_litert_of_onnx"]
-
 _INTEGERS = ("int8", "uint8")
 
 

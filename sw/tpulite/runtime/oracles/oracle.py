@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["Oracle", "Run", "Values"]
-
 Values = Mapping[str, np.ndarray]
 
 Run = Callable[[Values], dict[str, np.ndarray]]

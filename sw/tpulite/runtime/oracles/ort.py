@@ -12,8 +12,6 @@ from tpulite.runtime.host.libraries import DECIDED
 from tpulite.runtime.oracles.oracle import Oracle, Run, Values
 from tpulite.runtime.states import States
 
-__all__ = ["ORT", "open_ort"]
-
 ORT = ("ort", "ort-int8")
 """Names of its numerics."""
 

@@ -10,8 +10,6 @@ from tpulite.graph.graph import Graph
 from tpulite.runtime.oracles.litert import numbers_of
 from tpulite.runtime.oracles.oracle import Oracle, Values
 
-__all__ = ["open_tflm"]
-
 _SPARE = 1 << 24
 """Bytes for what it keeps of operators; too small an arena brings the process down."""
 
