@@ -13,7 +13,7 @@ import onnx
 import onnx.version_converter
 import onnxruntime
 from google.protobuf.message import DecodeError
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tpulite.quant.floats.dequantized import dequantize_weights, has_integer_weights
@@ -105,14 +105,15 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
     Raises
     ------
     ValueError
-        If the file cannot be used, is quantized already, or the samples are missing, are not
-        numbers or do not fit the inputs.
+        If the file cannot be used, is quantized already, has weights that are NaN, or the samples
+        are missing, are not numbers or do not fit the inputs.
     """
     if numerics not in NUMERICS:
         raise ValueError(f"numerics must be one of {', '.join(NUMERICS)}, not {numerics!r}")
     if not 0 < percentile <= 100:
         raise ValueError(f"percentile must be above 0 and at most 100, not {percentile!r}")
     model = _parse(data)
+    _check_weights(model)
     feeds = check_samples(data, calibration)
     settings = Settings(
         per_channel, reduce_range, symmetric, ranges, percentile, min_cosine, numerics, int4
@@ -194,6 +195,14 @@ def _parse(data: bytes) -> onnx.ModelProto:
             name = node.name or node.output[0]
             raise ValueError(f"Node {name!r}: the network is already quantized")
     return model
+
+
+def _check_weights(model: onnx.ModelProto) -> None:
+    """Refuse weights that are NaN; infinite ones may be masks."""
+    for tensor in model.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        if value.dtype.kind == "f" and np.isnan(value).any():
+            raise ValueError(f"Tensor {tensor.name!r} has elements that are NaN")
 
 
 def _inputs(model: onnx.ModelProto) -> dict[str, tuple[np.dtype, tuple[int | None, ...]]]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -106,11 +107,13 @@ class OutputSums:
     equal: int = 0
     count: int = 0
     integers: bool = False
+    undefined: bool = False  #: Whether a float is NaN.
     places: list[bool] = field(default_factory=list)
 
     def add(self, wanted: np.ndarray, found: np.ndarray, *, classes: bool) -> None:
         """Add an output of both networks; rows of numbers may be those of classes."""
         self.integers = wanted.dtype.kind != "f"
+        self.undefined |= not self.integers and bool(np.isnan(wanted).any())
         self.equal += int((wanted == found).sum())
         self.count += wanted.size
         self.sums.add(wanted, found)
@@ -120,7 +123,9 @@ class OutputSums:
             self.places += _same_places(wanted, found)
 
     def result(self, name: str) -> OutputError:
-        """Return the error of the output."""
+        """Return the error of the output; ValueError if it is NaN in floats."""
+        if self.undefined:
+            raise ValueError(f"output {name!r} is NaN before quantization, for these samples")
         agreement = sum(self.places) / len(self.places) if self.places else None
         return OutputError(name, self._cosine, self.sums.decibels, agreement)
 
@@ -131,7 +136,7 @@ class OutputSums:
         if self.sums.noise == 0:
             return 1.0
         both = self.sums.signal**0.5 * self.found**0.5
-        return self.product / both if both else 0.0
+        return self.product / both if both and isfinite(both) else 0.0
 
 
 def measure_outputs(pairs: Iterable[Sequence[tuple[str, np.ndarray, np.ndarray]]]) -> Quality:

@@ -1,6 +1,6 @@
 """Attributes of ONNX operators, and tensors of the graphs that are attributes: branches, bodies."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import onnx
@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["attributes_of", "names_read", "rename_tensors"]
+__all__ = ["attributes_of", "graphs_of", "names_read", "rename_tensors"]
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
@@ -27,6 +27,15 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
             if all(isinstance(item, int | float | str) for item in items):
                 values[attribute.name] = tuple(items)
     return values
+
+
+def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield a graph, and the graphs in its nodes at any depth."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from graphs_of(inner)
 
 
 def names_read(node: onnx.NodeProto) -> set[str]:

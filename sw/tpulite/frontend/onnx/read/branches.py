@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from math import prod
 
 import numpy as np
 import onnx
@@ -13,6 +14,16 @@ from tpulite.frontend.onnx.read.tensor import array
 from tpulite.near import no_such
 
 __all__ = ["fix_inputs", "inline_branches"]
+
+_MOST_ELEMENTS = 1 << 20
+"""Of an input with a number everywhere: such inputs are numbers, masks or states."""
+
+_TYPES = onnx.TensorProto.DataType
+_NO_NUMBERS: dict[int, str] = {
+    **{_TYPES.STRING: "text", _TYPES.COMPLEX64: "complex", _TYPES.COMPLEX128: "complex"},
+    **{_TYPES.UNDEFINED: "of no type"},
+}
+"""What an input of a type is that has no real numbers."""
 
 
 def fix_inputs(model: onnx.ModelProto, values: Mapping[str, float]) -> None:
@@ -28,7 +39,8 @@ def fix_inputs(model: onnx.ModelProto, values: Mapping[str, float]) -> None:
     Raises
     ------
     ValueError
-        If there is no such input, an extent of it is open, or its type cannot have the number.
+        If there is no such input, an extent of it is open, its type cannot have the number, or it
+        has more than 2²⁰ elements.
     """
     inputs = {value.name: value for value in model.graph.input}
     for name, number in values.items():
@@ -46,11 +58,15 @@ def fix_inputs(model: onnx.ModelProto, values: Mapping[str, float]) -> None:
 def _constant(option: str, number: float, kind: onnx.TypeProto.Tensor) -> np.ndarray:
     """Return what has a number everywhere."""
     shape = [extent.dim_value for extent in kind.shape.dim]
-    if not all(shape):
+    if min(shape, default=1) < 1:
         raise ValueError(f"{option}: an extent of the input is open")
+    if (elements := prod(shape)) > _MOST_ELEMENTS:
+        raise ValueError(f"{option}: the input has {elements:,} elements")
+    if what := _NO_NUMBERS.get(kind.elem_type):
+        raise ValueError(f"{option}: the input is {what}")
+    if kind.elem_type not in _TYPES.values():
+        raise ValueError(f"{option}: the input is of the unknown type {kind.elem_type}")
     dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    if dtype == np.dtype(object):
-        raise ValueError(f"{option}: the input is text")
     with np.errstate(all="ignore"):
         value = np.full(shape, number).astype(dtype)
     rounded = not np.issubdtype(dtype, np.integer) and dtype != np.dtype(bool)
@@ -80,7 +96,7 @@ def inline_branches(model: onnx.ModelProto, opset: int) -> None:
         nodes: list[onnx.NodeProto] = []
         done = False
         for node in model.graph.node:
-            if node.op_type == "If" and node.input[0] in known:
+            if node.op_type == "If" and node.input and node.input[0] in known:
                 taken = "then_branch" if array(known[node.input[0]]).all() else "else_branch"
                 branch = next(each.g for each in node.attribute if each.name == taken)
                 nodes += _inlined(node, branch, model.graph)

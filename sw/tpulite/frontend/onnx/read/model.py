@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.frontend.onnx.library import CONTRIBUTED
-from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.frontend.onnx.read.attributes import attributes_of, graphs_of
 from tpulite.frontend.onnx.read.bodies import body_attributes
 from tpulite.frontend.onnx.read.branches import fix_inputs, inline_branches
 from tpulite.frontend.onnx.read.expand import expand
@@ -153,11 +153,12 @@ def _parse(data: bytes) -> onnx.ModelProto:
         raise ValueError(f"not an ONNX file, or a damaged one: {error}") from error
     if not model.graph.node and not model.graph.output:
         raise ValueError(f"not an ONNX file: {len(data)} bytes without a graph")
-    graph = model.graph
-    names = [value.name for value in (*graph.input, *graph.output, *graph.initializer)]
-    for node in graph.node:
-        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
-        names += [attribute.name for attribute in node.attribute]
+    names = []
+    for graph in graphs_of(model.graph):
+        names += [value.name for value in (*graph.input, *graph.output, *graph.initializer)]
+        for node in graph.node:
+            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+            names += [attribute.name for attribute in node.attribute]
     for name in names:
         if isinstance(name, bytes):
             raise ValueError(f"not an ONNX file, or a damaged one: the name {name!r} is not UTF-8")
@@ -221,10 +222,10 @@ def _check_versions(model: onnx.ModelProto) -> int:
 
 
 def _check_complete(model: onnx.ModelProto) -> None:
-    if model.graph.sparse_initializer:
-        name = model.graph.sparse_initializer[0].values.name
-        raise ValueError(f"Tensor {name!r} is sparse, which is not supported")
-    for tensor in model.graph.initializer:
+    graphs = list(graphs_of(model.graph))
+    for tensor in (tensor for graph in graphs for tensor in graph.sparse_initializer):
+        raise ValueError(f"Tensor {tensor.values.name!r} is sparse, which is not supported")
+    for tensor in (tensor for graph in graphs for tensor in graph.initializer):
         if tensor.data_location == TensorProto.EXTERNAL:
             raise ValueError(
                 f"Tensor {tensor.name!r} lies in another file; save the model with its weights "
