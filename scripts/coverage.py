@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="run nothing, report what has run")
     parser.add_argument("--add", action="store_true", help="add to what earlier runs have reached")
     parser.add_argument("--record", action="store_true", help=f"write {RECORD.relative_to(ROOT)}")
-    parser.add_argument("--only", default="", help="record this component alone")
+    parser.add_argument("--only", default="", help="record these components alone (A,B)")
     parser.add_argument("tests", nargs="*", help="arguments of pytest, behind --")
     options = parser.parse_args()
     status = 0
@@ -92,7 +92,7 @@ def main() -> None:
     page = write_pages(counts, waived, crosses, FOLDER / "html")
     write_lcov(counts, FOLDER / "lcov.info")
     if options.record:
-        new = {options.only: shares[options.only]} if options.only else {}
+        new = {name: shares[name] for name in options.only.split(",") if name}
         write_record(dict(sorted((read_record(RECORD) | new).items())) if new else shares, RECORD)
     print(f"{page.relative_to(ROOT)}: {len(files)} runs on Verilator")
     sys.exit(status or int(bool(wrong)))

@@ -9,9 +9,10 @@ A row is stale if that is no longer its digest. tb/stale.csv
 
 lists rows that are stale for now; the digest is that of the current RTL, so that the next change
 asks again. --defer REASON lists the chosen rows there; listed ones keep their reasons, and rows
-that are not stale lose their lines. Rows are measured one after the other and recorded at once: an
-interrupted run goes on with the next one. The exit code is 1 if a row could not be measured; of
---check, if one is stale and not listed, or listed and not stale.
+that are not stale lose their lines. Rows are measured one after the other, but for rows of coverage
+of the same tests, which one run measures. They are recorded at once: an interrupted run goes on
+with the next one. The exit code is 1 if a row could not be measured; of --check, if one is stale
+and not listed, or listed and not stale.
 """
 
 import argparse
@@ -21,14 +22,14 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from dashboard import COVERAGE, MUTANTS, STALE, UNIT, benches, components
 from tpulite.collector import collector_paused
-from tpulite_formal.proofs import contents_of
+from tpulite_formal.proofs import Proof, contents_of
 from tpulite_formal.table import PROOFS
 from tpulite_tb.designs import Design, designs
 from tpulite_tb.mutants import CHIP
@@ -46,6 +47,8 @@ _SYSTEM = (
     "tb/system/test_turns.py",
 )
 """What reaches components that only the chip has."""
+_JOBS = {"prove.py": "--jobs", "coverage.py": "--jobs", "flips.py": "--workers"}
+"""Options of scripts that run several processes."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,16 @@ def grouped(table: Path) -> dict[str, str]:
     return lines
 
 
-def _proofs() -> Iterator[Row]:
-    for proof in PROOFS:
-        with collector_paused():
-            digest = digest_of(*contents_of(proof))
-        yield Row(f"proof {proof.name}", digest, ("prove.py", "--page", "--only", proof.name))
+@cache
+def _proofs() -> tuple[Row, ...]:
+    """Return the rows of proofs, whose digests do not depend on what is recorded."""
+    return tuple(_proof_row(proof) for proof in PROOFS)
+
+
+def _proof_row(proof: Proof) -> Row:
+    with collector_paused():
+        digest = digest_of(*contents_of(proof))
+    return Row(f"proof {proof.name}", digest, ("prove.py", "--page", "--only", proof.name))
 
 
 def mutants_rows(lines: Mapping[str, str], found: Mapping[str, Design]) -> Iterator[Row]:
@@ -188,17 +196,33 @@ def faults(known: Iterable[Row], evidence: Mapping[str, str], exceptions: Path) 
     return said
 
 
-def measure(row: Row, place: str) -> bool:
-    """Measure a row again and record it; tell whether that went well."""
-    script, *arguments = row.command
-    print(f"[{place}] {row.name}: python scripts/{script} {' '.join(arguments)}", flush=True)
+def batches(chosen: Iterable[Row]) -> list[list[Row]]:
+    """Return rows in lists that one command measures: rows of coverage, of the same tests."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in chosen:
+        tests = row.command[row.command.index("--") :] if row.table == "coverage" else (row.name,)
+        found.setdefault(tests, []).append(row)
+    return list(found.values())
+
+
+def measure(batch: Sequence[Row], place: str, jobs: int = 0) -> bool:
+    """Measure the rows of a batch again and record them; tell whether that went well."""
+    script, *arguments = batch[0].command
+    if jobs and script in _JOBS:
+        arguments = [_JOBS[script], str(jobs), *arguments]
+    if len(batch) > 1:
+        names = ",".join(row.name.partition(" ")[2] for row in batch)
+        arguments[arguments.index("--only") + 1] = names
+    called = [row.name for row in batch]
+    print(
+        f"[{place}] {', '.join(called)}: python scripts/{script} {' '.join(arguments)}", flush=True
+    )
     command = [sys.executable, str(ROOT / "scripts" / script), *arguments]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     if code and not (script == "mutate.py" and code == 1):  # then some live, as the row says
         return False
-    (new,) = [each for each in rows() if each.name == row.name]  # its text has changed
-    record({new.name: new.digest})
-    write_listed({k: entry for k, entry in listed(STALE).items() if k != row.name}, STALE)
+    record({row.name: row.digest for row in rows() if row.name in called})  # their texts changed
+    write_listed({k: entry for k, entry in listed(STALE).items() if k not in called}, STALE)
     return True
 
 
@@ -206,6 +230,7 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n\n")[0])
     parser.add_argument("--only", default="", help="rows whose names a regular expression matches")
+    parser.add_argument("--jobs", type=int, default=0, help="processes, where a script has several")
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="only list stale rows")
     group.add_argument("--defer", metavar="REASON", help=f"list them in {STALE.name}")
@@ -235,10 +260,12 @@ def main() -> None:
             entries[row.name] = (row.digest, reason)
         write_listed(entries, options.stale)
         return
+    todo = batches(chosen)
     failed = [
         row.name
-        for number, row in enumerate(chosen, 1)
-        if not measure(row, f"{number}/{len(chosen)}")
+        for number, batch in enumerate(todo, 1)
+        if not measure(batch, f"{number}/{len(todo)}", options.jobs)
+        for row in batch
     ]
     if failed:
         sys.exit(f"Not measured: {', '.join(failed)}")

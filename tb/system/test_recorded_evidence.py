@@ -109,3 +109,12 @@ def test_a_stale_row_is_deferred_with_a_reason(run, rows, present, tmp_path):
     run("--defer", "days", "--stale", path)
     assert refresh_evidence.listed(path) == {ROW: (present[ROW], "hours")}
     assert refresh_evidence.faults(rows, read_evidence(tmp_path / "evidence.csv"), path) == []
+
+
+def test_rows_of_coverage_of_the_same_tests_are_measured_together(rows):
+    batches = refresh_evidence.batches(rows)
+    batch = next(batch for batch in batches if batch[0].name == "coverage cp.command_check")
+    assert [row.name for row in batch] == ["coverage cp.command_check", "coverage cp.command_fetch"]
+    assert sorted(row.name for batch in batches for row in batch) == sorted(
+        row.name for row in rows
+    )
