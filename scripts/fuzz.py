@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first mutant")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument(
-        "--kind", choices=LANGUAGE, default="", help="of files with language or states"
+        "--kind", choices=LANGUAGE, default="", help="of files with language, states or floats"
     )
     parser.add_argument("numbers", type=int, nargs="*", help="only these")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Whole files of language models, sentence encoders and networks with states, small ones."""
+"""Whole files of language models, encoders, networks with states and float ones, small ones."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -20,11 +20,12 @@ from tpulite_testing.files.llama_files import LlamaFile, byte_words
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.files.streaming import STREAMS
 from tpulite_testing.hostile.corpus import Whole
+from tpulite_testing.hostile.floats import float_networks
 from tpulite_testing.quick_options import quick_options
 
 __all__ = ["LANGUAGE", "language_corpus"]
 
-LANGUAGE = ("gguf", "safetensors", "tokenizer", "encoder", "states")
+LANGUAGE = ("gguf", "safetensors", "tokenizer", "encoder", "states", "floats")
 """Kinds of files."""
 
 _LENGTH = 8
@@ -48,6 +49,7 @@ def language_corpus() -> dict[str, tuple[Whole, ...]]:
             "tokenizer": _tokenizers(llama, bert | {"int8.onnx": encoders["int8.onnx"]}),
             "encoder": tuple(_encoder(name, data, bert) for name, data in encoders.items()),
             "states": tuple(_streams(folder)),
+            "floats": float_networks(),
         }
 
 
