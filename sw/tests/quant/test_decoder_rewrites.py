@@ -11,7 +11,7 @@ import onnx
 
 from tpulite.quant.floats.biases import fold_factors
 from tpulite.quant.floats.dead import drop_unread
-from tpulite.quant.floats.expand import expand_decoders
+from tpulite.quant.floats.expand import expand_operators
 from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.floats.observe import run_for
@@ -58,7 +58,7 @@ def rewritten(data: bytes, *passes: Callable[[onnx.ModelProto], None]) -> list[s
 
 
 def expand(model: onnx.ModelProto) -> None:
-    expand_decoders(model, max(x.version for x in model.opset_import if not x.domain))
+    expand_operators(model, max(x.version for x in model.opset_import if not x.domain))
 
 
 def opset(form: str) -> int:

@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tpulite.quant.floats.dequantized import dequantize_weights, has_integer_weights
-from tpulite.quant.floats.expand import expand_decoders
+from tpulite.quant.floats.expand import expand_operators, with_shapes
 from tpulite.quant.floats.graph import has_attention
 from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.floats.observe import Feed
@@ -122,8 +122,8 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
         original, prepared = Path(folder, "float.onnx"), Path(folder, "prepared.onnx")
         try:
             least = OPSET_INT4 if int4 else HARD_SWISH
-            fixed = _fixed(model, least)
-            expand_decoders(fixed, standard_opset(fixed))
+            fixed = with_shapes(_fixed(model, least))
+            expand_operators(fixed, standard_opset(fixed))
             original.write_bytes(fixed.SerializeToString())
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)

@@ -23,6 +23,7 @@ class Axes:
         inferred = onnx.shape_inference.infer_shapes(model).graph
         values = (*inferred.value_info, *inferred.input, *inferred.output)
         self._links = links
+        self._kinds = {value.name: value.type.tensor_type.elem_type for value in values}
         self._shapes = {
             value.name: [extent.dim_value for extent in value.type.tensor_type.shape.dim]
             for value in values
@@ -36,6 +37,10 @@ class Axes:
     def rank(self, name: str) -> int:
         """Return how many axes a tensor has; 0 if that is not known."""
         return len(self._shapes.get(name, ()))
+
+    def is_boolean(self, name: str) -> bool:
+        """Tell whether a tensor is known to hold truth values."""
+        return self._kinds.get(name) == onnx.TensorProto.BOOL
 
     def channels(self, product: onnx.NodeProto) -> int | None:
         """Return along which axis of its input a product adds; None if that is not known."""

@@ -28,6 +28,9 @@ PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"})
 MOVING = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
 """Operators of one tensor that only move numbers."""
 
+_ATTENTION = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
+"""Operators of a whole attention."""
+
 ROUNDED = "_QuantizeLinear_Input"
 """What ONNX Runtime's quantizer appends to the name of a graph's output before it is rounded."""
 
@@ -129,7 +132,9 @@ def is_square(node: onnx.NodeProto, links: Links) -> bool:
 
 
 def has_attention(graph: onnx.GraphProto) -> bool:
-    """Tell whether a product depends on a softmax."""
+    """Tell whether a product depends on a softmax, which may be inside an operator."""
+    if any(node.op_type in _ATTENTION for node in graph.node):
+        return True
     made = {name for node in graph.node if node.op_type == "Softmax" for name in node.output}
     for node in graph.node:
         if made.intersection(node.input):

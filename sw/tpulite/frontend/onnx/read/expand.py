@@ -14,11 +14,11 @@ from onnx import helper, numpy_helper
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["EXPANSIONS", "expand"]
+__all__ = ["ACTIVATIONS", "EXPANSIONS", "expand"]
 
 _CONTRIBUTED = "com.microsoft"
 _WITH_BIAS = 3  # inputs; a fourth is added to the result
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "Relu": (),
     "Sigmoid": (),
     "Tanh": (),
@@ -148,13 +148,13 @@ def _fused(op: str) -> Callable[[_Expansion], None]:
     def expand_fused(e: _Expansion) -> None:
         attributes = attributes_of(e.node)
         activation = attributes["activation"]
-        if activation not in _ACTIVATIONS or len(e.node.input) > _WITH_BIAS:
+        if activation not in ACTIVATIONS or len(e.node.input) > _WITH_BIAS:
             raise KeyError(activation)
         y, product = e.node.output[0], f"{e.node.output[0]}/product"
         given = attributes.get("activation_params", ())
         node = helper.make_node(op, list(e.node.input), [product], name=e.node.name)
         node.attribute.extend(a for a in e.node.attribute if not a.name.startswith("activation"))
-        parameters = dict(zip(_ACTIVATIONS[activation], given, strict=True))
+        parameters = dict(zip(ACTIVATIONS[activation], given, strict=True))
         after = helper.make_node(activation, [product], [y], name=y, **parameters)
         e.nodes += [node, after]
 

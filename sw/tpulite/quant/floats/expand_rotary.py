@@ -1,0 +1,104 @@
+"""Rotations by position, ONNX's and ONNX Runtime's, as a product with a matrix of 1, 0 and -1."""
+
+import numpy as np
+
+from tpulite.frontend.onnx.library import CONTRIBUTED
+from tpulite.quant.floats.expansion import Expansion, Rules
+
+__all__ = ["ROTATIONS", "rotate"]
+
+_HEADS_APART, _FLAT = 4, 3
+"""Axes of a tensor with heads, [B, H, T, D], and of one whose channels hold them, [B, T, H D]."""
+
+
+def _contributed(e: Expansion) -> bool:
+    """Rotate channels: x, positions, cosines, sines."""
+    if e.flags.get("is_packed_batching") or e.flags.get("scale", 1.0) != 1:
+        return False
+    return _rotary(e, e.input(2), e.input(3), e.input(1))
+
+
+def _standard(e: Expansion) -> bool:
+    """Rotate channels: x, cosines, sines, perhaps positions."""
+    return _rotary(e, e.input(1), e.input(2), e.input(3))
+
+
+def _rotary(e: Expansion, cos: str, sin: str, positions: str) -> bool:
+    """Rotate, if all channels of a head are rotated."""
+    tables = [e.links.constants.get(name) for name in (cos, sin)]
+    heads, pairs = int(e.flags.get("num_heads", 0)), bool(e.flags.get("interleaved", 0))
+    if tables[0] is None or tables[1] is None or e.flags.get("rotary_embedding_dim", 0):
+        return False
+    index, rank = e.links.constants.get(positions), e.axes.rank(e.input(0)) or (heads and _FLAT)
+    if positions and (e.axes.rank(positions) if index is None else index.ndim) != 2:
+        return False
+    if rank not in (_HEADS_APART, _FLAT):
+        return False
+    x, y, width = e.input(0), e.node.output[0], 2 * tables[0].shape[-1]
+    known = (tables[0], tables[1])
+    if rank == _HEADS_APART:
+        rotate(e, x, known, positions if index is None else index, pairs=pairs, y=y)
+        return True
+    x = e.add("Reshape", x, e.constant(np.array([0, 0, -1, width])))
+    x = rotate(e, x, known, positions if index is None else index, pairs=pairs, axis=2)
+    e.add("Reshape", x, e.constant(np.array([0, 0, -1])), y=y)
+    return True
+
+
+def rotate(
+    e: Expansion,
+    x: str,
+    tables: tuple[np.ndarray, np.ndarray],
+    positions: str | np.ndarray,
+    *,
+    pairs: bool = False,
+    axis: int = 1,
+    y: str = "",
+) -> str:
+    """Write x * cos + turned(x) * sin; return the name of the result.
+
+    Parameters
+    ----------
+    e : Expansion
+        Where it is written.
+    x : str
+        A tensor with heads.
+    tables : tuple of ndarray
+        Cosines and sines, each [positions, D / 2], or of each token if no positions are given.
+    positions : str or ndarray
+        Rows of the tables, [B, T]: the name of a tensor, or known; empty if there are none.
+    pairs : bool
+        Whether neighbors are turned, not channels of both halves.
+    axis : int
+        Axis of the heads.
+    y : str
+        Name of the result.
+    """
+    half = tables[0].shape[-1]
+    names = []
+    for table in tables:
+        wide = np.repeat(table, 2, -1) if pairs else np.concatenate([table, table], -1)
+        if isinstance(positions, str) and positions:
+            gathered = e.add("Gather", e.constant(wide), positions)
+            names.append(e.add("Unsqueeze", gathered, e.constant(np.array([axis]))))
+        else:
+            chosen = wide if isinstance(positions, str) else wide[positions]
+            names.append(e.constant(np.expand_dims(chosen, axis)))
+    turned = e.add("MatMul", x, e.constant(_turn(half, pairs)))
+    products = [e.add("Mul", each, name) for each, name in zip((x, turned), names, strict=True)]
+    return e.add("Add", *products, y=y)
+
+
+def _turn(half: int, pairs: bool) -> np.ndarray:
+    """Return the matrix that turns each pair of channels by 90 degrees: float32 [D, D]."""
+    low = np.arange(0, 2 * half, 2) if pairs else np.arange(half)
+    high = low + 1 if pairs else low + half
+    matrix = np.zeros((2 * half, 2 * half), np.float32)
+    matrix[high, low], matrix[low, high] = -1, 1
+    return matrix
+
+
+ROTATIONS: Rules = {
+    (CONTRIBUTED, "RotaryEmbedding"): _contributed,
+    ("", "RotaryEmbedding"): _standard,
+}

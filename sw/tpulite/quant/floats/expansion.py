@@ -1,0 +1,63 @@
+"""What replaces one operator of an ONNX graph by standard ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+
+from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.axes import Axes
+from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.written import Written
+
+__all__ = ["Expansion", "Rules"]
+
+
+@dataclass
+class Expansion:
+    """An operator, and what replaces it."""
+
+    node: onnx.NodeProto
+    links: Links
+    axes: Axes
+    written: Written
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """Attributes of the operator."""
+        return attributes_of(self.node)
+
+    def input(self, index: int) -> str:
+        """Return the name of an input; empty if it is not given."""
+        return self.node.input[index] if index < len(self.node.input) else ""
+
+    def value(self, index: int) -> np.ndarray | None:
+        """Return an input that is a constant; None if it is not."""
+        return self.links.constants.get(self.input(index))
+
+    def shape(self, index: int) -> list[int]:
+        """Return the extents of an input, 0 is unknown; none if the rank is not known."""
+        value = self.value(index)
+        return self.axes.shape(self.input(index)) if value is None else list(value.shape)
+
+    def output(self, index: int) -> str:
+        """Return the name of an output; empty if nothing reads it."""
+        name = self.node.output[index] if index < len(self.node.output) else ""
+        return name if name in self.links.readers or name in self.links.outputs else ""
+
+    def constant(self, value: ArrayLike) -> str:
+        """Add a constant."""
+        count = len(self.written.constants)
+        return self.written.constant(f"constant{count}", np.asarray(value))
+
+    def add(self, op: str, *inputs: str, y: str = "", **attributes: Any) -> str:
+        """Add an operator; return the name of its result."""
+        role = f"{op}{len(self.written.nodes)}"
+        return self.written.add(op, inputs, role, output=y, **attributes)
+
+
+Rules = dict[tuple[str, str], Callable[[Expansion], bool]]
+"""What replaces an operator of a domain and a name; false if it stays."""
