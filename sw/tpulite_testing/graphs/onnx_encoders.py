@@ -13,6 +13,9 @@ __all__ = ["OnnxEncoder"]
 _HIDDEN = 2
 """How many times wider the layer between both dense ones is."""
 
+_WORDS = 40
+"""Rows of the table of words."""
+
 _OUTLIER = 3
 """Channel that is larger than the others."""
 
@@ -31,6 +34,10 @@ class OnnxEncoder:
     #: by erf.
     spelled: bool = False
     masked: bool = True  #: Whether an input says which tokens are padding.
+    #: Whether that becomes a number that is added, 0 or -1e4, as in BERT, not a choice of -inf.
+    added: bool = False
+    #: Whether inputs are words and segments, whose embeddings are normalized first, as in BERT.
+    words: bool = False
     #: Whether the residual connection begins with the input, not with a dense layer.
     straight: bool = False
     opset: int = 17  #: Of the file: from 18 on the axes of a mean are an input.
@@ -40,10 +47,10 @@ class OnnxEncoder:
     _rng: np.random.Generator = field(init=False, default_factory=lambda: np.random.default_rng(48))
 
     def build(self) -> bytes:
-        """Return the file; its inputs are ``x`` and perhaps ``mask``."""
+        """Return the file; its inputs are ``x``, or words and segments, and perhaps ``mask``."""
         b = OnnxBuilder(opset=self.opset)
-        x = b.input("x", (1, self.tokens, self.width))
-        x = x if self.straight else self._linear(b, x, self.width, self.outlier)
+        x = self._embedded(b) if self.words else b.input("x", (1, self.tokens, self.width))
+        x = x if self.straight or self.words else self._linear(b, x, self.width, self.outlier)
         if self.first:
             x = b.node("Add", x, self._attention(b, self._normalized(b, x)))
             x = b.node("Add", x, self._dense(b, self._normalized(b, x)))
@@ -55,8 +62,12 @@ class OnnxEncoder:
         """Return inputs; of those with a mask the last tokens are padding."""
         feeds = []
         for index in range(count):
-            feed = {"x": self._draw(1, self.tokens, self.width)}
-            feed["x"][..., _OUTLIER] *= self.outlier if self.straight else 1
+            if self.words:
+                feed = {"words": self._rng.integers(0, _WORDS, (1, self.tokens))}
+                feed["segments"] = self._rng.integers(0, 2, (1, self.tokens))
+            else:
+                feed = {"x": self._draw(1, self.tokens, self.width)}
+                feed["x"][..., _OUTLIER] *= self.outlier if self.straight else 1
             if self.masked:
                 kept = self.tokens - index % 5
                 feed["mask"] = (np.arange(self.tokens) < kept).astype(np.int64)[None]
@@ -65,6 +76,14 @@ class OnnxEncoder:
 
     def _draw(self, *shape: int) -> np.ndarray:
         return self._rng.normal(size=shape).astype(np.float32)
+
+    def _embedded(self, b: OnnxBuilder) -> str:
+        words, segments = (b.input(x, (1, self.tokens), "int64") for x in ("words", "segments"))
+        x = b.node("Gather", self._draw(_WORDS, self.width), words)
+        x = b.node("Add", x, b.node("Gather", self._draw(2, self.width), segments))
+        places = np.arange(self.tokens)[None]
+        x = b.node("Add", x, b.node("Gather", self._draw(self.tokens, self.width), places))
+        return self._normalized(b, x)
 
     def _linear(self, b: OnnxBuilder, x: str, columns: int, outlier: float = 1.0, rows=0) -> str:
         rows = rows or self.width
@@ -120,7 +139,12 @@ class OnnxEncoder:
 
     def _mask(self, b: OnnxBuilder) -> str:
         """Return the mask as PyTorch's dynamo writes it: repeated by a conjunction with ones."""
-        mask = b.node("Cast", b.input("mask", (1, self.tokens), "int64"), to=onnx.TensorProto.BOOL)
+        mask = b.input("mask", (1, self.tokens), "int64")
+        if self.added:
+            mask = b.node("Unsqueeze", b.node("Unsqueeze", mask, np.array([1])), np.array([2]))
+            mask = b.node("Cast", mask, to=onnx.TensorProto.FLOAT)
+            return b.node("Mul", b.node("Sub", np.float32(1), mask), np.float32(-1e4))
+        mask = b.node("Cast", mask, to=onnx.TensorProto.BOOL)
         mask = b.node("Unsqueeze", mask, np.array([1, 2]))
         mask = b.node("And", np.ones((1, 1, self.tokens, 1), bool), mask)
         return b.node("Where", mask, np.float32(0), np.array(-np.inf, np.float32))

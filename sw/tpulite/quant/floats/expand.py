@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import onnx
+from onnx import helper
 
-from tpulite.frontend.onnx.library import CONTRIBUTED, open_session
+from tpulite.frontend.onnx.library import CONTRIBUTED, expose, open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.expand_attention import ATTENTION
 from tpulite.quant.floats.expand_norms import NORMS
@@ -20,6 +21,15 @@ from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.written import Written
 
 __all__ = ["expand_operators", "with_shapes"]
+
+_KINDS = {
+    f"tensor({name})": kind
+    for name, kind in (
+        *(("float", onnx.TensorProto.FLOAT), ("bool", onnx.TensorProto.BOOL)),
+        *(("int32", onnx.TensorProto.INT32), ("int64", onnx.TensorProto.INT64)),
+    )
+}
+"""Types of tensors by the names that ONNX Runtime has for them."""
 
 _RULES: Rules = NORMS | PRODUCTS | ROTATIONS | ATTENTION
 
@@ -38,9 +48,19 @@ def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     if not any(node.domain == CONTRIBUTED for node in model.graph.node):
         return model
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, suppress(Exception):
-        path = Path(folder, "shaped.onnx")
+        path = Path(folder, "folded.onnx")
         open_session(model.SerializeToString(), "ENABLE_BASIC", path=path)
-        return onnx.load(path)
+        folded, exposed = onnx.load(path), onnx.load(path)
+        expose(exposed, (name for node in folded.graph.node for name in node.output if name))
+        outputs = open_session(exposed.SerializeToString(), "DISABLE_ALL").get_outputs()
+        given = {value.name for value in folded.graph.output}
+        del folded.graph.value_info[:]
+        folded.graph.value_info.extend(
+            helper.make_tensor_value_info(x.name, _KINDS[x.type], x.shape)
+            for x in outputs
+            if x.type in _KINDS and x.name not in given
+        )
+        return folded
     return model
 
 
