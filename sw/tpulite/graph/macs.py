@@ -98,10 +98,23 @@ def _blocks(inputs: Sequence[Shape], output: Shape, attributes: Mapping[str, Any
     return math.prod(output) * int(attributes.get("K", inputs[0][-1]))
 
 
-def _attention(inputs: Sequence[Shape], output: Shape, _: Mapping[str, Any]) -> int:
-    """Attention of com.microsoft: x [batch, n, hidden], weights [hidden, 3 * hidden]."""
+def _attention(inputs: Sequence[Shape], output: Shape, attributes: Mapping[str, Any]) -> int:
+    """Attention of com.microsoft: x [batch, n, hidden], weights [hidden, 3 * hidden]; or ONNX's."""
+    if len(_weights(inputs)) > 2:
+        return _of_heads(4)(inputs, output, attributes)
     batch, n, hidden = inputs[0]
     return batch * n * hidden * (_weights(inputs)[-1] + 2 * n)
+
+
+def _of_heads(past: int) -> Rule:
+    """Scores and their product with values: tokens of keys and of those of the past."""
+
+    def rule(inputs: Sequence[Shape], output: Shape, _: Mapping[str, Any]) -> int:
+        keys = inputs[1][-2] if inputs[1] else output[-2]
+        before = inputs[past][-2] if len(inputs) > past and inputs[past] else 0
+        return 2 * math.prod(output) * (keys + before)
+
+    return rule
 
 
 def _einsum(inputs: Sequence[Shape], output: Shape, attributes: Mapping[str, Any]) -> int:
@@ -167,6 +180,8 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("gemm", "fusedgemm", "qgemm", "fusedmatmul"), _gemm),
     "matmulnbits": _blocks,
     **dict.fromkeys(("attention", "qattention"), _attention),
+    "groupqueryattention": _of_heads(3),
+    "multiheadattention": _of_heads(6),
     "einsum": _einsum,
     "svdf": _filtered,
     **dict.fromkeys(("unidirectional_sequence_lstm", "unidirectional_sequence_rnn"), _recurrent),

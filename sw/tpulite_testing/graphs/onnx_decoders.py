@@ -9,7 +9,7 @@ import numpy as np
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.oracles.onnx_session import open_onnx
 
-__all__ = ["CURVES", "NORMS", "ROTATIONS", "OnnxDecoder"]
+__all__ = ["CURVES", "NORMS", "ROTATIONS", "WHOLE", "OnnxDecoder"]
 
 _OUTLIERS = (3, 17)
 """Channels of the residual connection that are larger than the others."""
@@ -55,6 +55,9 @@ class OnnxDecoder:
     head_norms: bool = False
     #: How a head of keys or values is repeated: Expand or Tile.
     repeat: str = "Expand"
+    #: What writes attention as one operator: :data:`WHOLE`. With a window it returns as many keys,
+    #: and all but those of this run are inputs.
+    whole: str = ""
     _turns: list[str] = field(init=False, default_factory=list)
     _present: tuple[str, ...] = field(init=False, default=())
     _rng: np.random.Generator = field(init=False, default_factory=lambda: np.random.default_rng(67))
@@ -63,6 +66,11 @@ class OnnxDecoder:
     def depth(self) -> int:
         """Channels of a head."""
         return self.width // self.heads
+
+    @property
+    def rates(self) -> np.ndarray:
+        """Angles of the second token, by pairs of channels of a head."""
+        return _BASE ** (-np.arange(0, self.depth, 2) / self.depth)
 
     def build(self) -> bytes:
         """Return the file; its input is ``x``."""
@@ -97,6 +105,11 @@ class OnnxDecoder:
     def samples(self, count: int) -> list[dict[str, np.ndarray]]:
         """Return inputs."""
         feeds = [{"x": self._draw(1, self.tokens, self.width)} for _ in range(count)]
+        shape = (1, self.shared, self.window - self.tokens, self.depth)
+        for feed in feeds if self.whole else ():
+            feed |= {name: self._draw(*shape) for name in self.states.values()}
+            if self.whole != "Attention":
+                feed["attention_mask"] = np.ones((1, self.window or self.tokens), np.int64)
         for feed in feeds if self.straight else ():
             feed["x"][..., _OUTLIERS] *= self.outlier
         return feeds
@@ -135,6 +148,16 @@ class OnnxDecoder:
         return b.node("Transpose", y, perm=[0, 2, 1, 3])
 
     def _attention(self, b: OnnxBuilder, x: str) -> str:
+        if self.whole:
+            widths = [n * self.depth for n in (self.heads, self.shared, self.shared)]
+            qkv = [self._dense(b, x, sum(widths))] if self.whole == "packed" else []
+            qkv = qkv or [self._dense(b, x, width) for width in widths]
+            shape = (1, self.shared, self.window - self.tokens, self.depth)
+            names = ("past_key", "past_value") if self.window else ()
+            past = [b.input(name, shape) for name in names]
+            y, *present = WHOLE[self.whole](b, self, qkv, past)
+            self._present = (*present,)
+            return self._dense(b, y, self.width)
         q, k = (
             self._rotated(b, self._heads(b, x, n, normalized=self.head_norms), n)
             for n in (self.heads, self.shared)
@@ -167,7 +190,7 @@ class OnnxDecoder:
         return b.node("Concat", b.node("Slice", past, *ends), new, axis=2)
 
     def _rotated(self, b: OnnxBuilder, x: str, heads: int) -> str:
-        rates = _BASE ** (-np.arange(0, self.depth, 2) / self.depth)
+        rates = self.rates
         if not self.window:
             return ROTATIONS[self.rotation](b, x, np.arange(self.tokens)[:, None] * rates, heads)
         return _swapped_halves(b, x, self.depth // 2, *self._tables(b, rates))
@@ -196,6 +219,51 @@ class OnnxDecoder:
         times = shape if self.repeat == "Expand" else [1, 1, shape[2], 1, 1]
         y = b.node(self.repeat, b.node("Unsqueeze", x, np.array([2])), np.array(times))
         return b.node("Reshape", y, np.array([1, self.heads, tokens, self.depth]))
+
+
+# Attention as an operator: queries, keys and values [1, T, C], or all in one; past keys and values.
+# Results are the attention [1, T, C], and keys and values with those of this run, if kept.
+
+
+def _grouped(b: OnnxBuilder, d: OnnxDecoder, qkv: list[str], past: list[str]) -> list[str]:
+    """ONNX Runtime's, as the model builder of onnxruntime-genai writes it."""
+    total = d.window or d.tokens
+    mask, one = b.input("attention_mask", (1, total), "int64"), np.array([1])
+    seen = b.node("Sub", b.node("ReduceSum", mask, one, keepdims=0), one)
+    seen = b.node("Cast", seen, to=6)
+    count = b.node("Cast", b.node("Gather", b.node("Shape", mask), np.array(1)), to=6)
+    angles = np.arange(_POSITIONS)[:, None] * d.rates
+    tables = [f(angles).astype(np.float32) for f in (np.cos, np.sin)]
+    inputs = *qkv, *["", ""] * (len(qkv) == 1), *(past or ["", ""]), seen, count, *tables
+    return b.outputs(
+        "GroupQueryAttention", 3 if past else 1, *inputs, contributed=True, num_heads=d.heads,
+        kv_num_heads=d.shared, do_rotary=1,
+    )  # fmt: skip
+
+
+def _opset_23(b: OnnxBuilder, d: OnnxDecoder, qkv: list[str], past: list[str]) -> list[str]:
+    """ONNX's; heads that are rotated are apart."""
+    heads = []
+    for x, count in zip(qkv, (d.heads, d.shared, d.shared), strict=True):
+        x = b.node("Reshape", x, np.array([1, d.tokens, count, d.depth]))
+        heads.append(b.node("Transpose", x, perm=[0, 2, 1, 3]))
+    first = d.window - d.tokens if past else 0
+    angles = (first + np.arange(d.tokens))[:, None] * d.rates
+    q, k = (_standard(b, x, angles, 0) for x in heads[:2])
+    given = "", *past
+    y, *present = b.outputs(
+        "Attention", 3 if past else 1, q, k, heads[2], *given[: 1 + len(past)], is_causal=1
+    )
+    y = b.node("Transpose", y, perm=[0, 2, 1, 3])
+    return [b.node("Reshape", y, np.array([1, d.tokens, d.width])), *present]
+
+
+WHOLE: dict[str, Callable[[OnnxBuilder, OnnxDecoder, list[str], list[str]], list[str]]] = {
+    "GroupQueryAttention": _grouped,
+    "packed": _grouped,
+    "Attention": _opset_23,
+}
+"""Forms of attention as one operator."""
 
 
 # Normalizations by the root mean square: float32 [1, T, C], factors [C].

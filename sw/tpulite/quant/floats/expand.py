@@ -10,9 +10,10 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from tpulite.frontend.onnx.library import CONTRIBUTED, expose, open_session
+from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.expand_attention import ATTENTION
+from tpulite.quant.floats.expand_grouped import GROUPED
 from tpulite.quant.floats.expand_norms import NORMS
 from tpulite.quant.floats.expand_products import PRODUCTS
 from tpulite.quant.floats.expand_rotary import ROTATIONS
@@ -31,7 +32,7 @@ _KINDS = {
 }
 """Types of tensors by the names that ONNX Runtime has for them."""
 
-_RULES: Rules = NORMS | PRODUCTS | ROTATIONS | ATTENTION
+_RULES: Rules = NORMS | PRODUCTS | ROTATIONS | ATTENTION | GROUPED
 
 
 def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -45,7 +46,7 @@ def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     model : ModelProto
         The network.
     """
-    if not any(node.domain == CONTRIBUTED for node in model.graph.node):
+    if not any((node.domain, node.op_type) in _RULES for node in model.graph.node):
         return model
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, suppress(Exception):
         path = Path(folder, "folded.onnx")

@@ -5,7 +5,7 @@ import numpy as np
 from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.quant.floats.expansion import Expansion, Rules
 
-__all__ = ["ROTATIONS", "rotate"]
+__all__ = ["ROTATIONS", "Rotation"]
 
 _HEADS_APART, _FLAT = 4, 3
 """Axes of a tensor with heads, [B, H, T, D], and of one whose channels hold them, [B, T, H D]."""
@@ -35,34 +35,24 @@ def _rotary(e: Expansion, cos: str, sin: str, positions: str) -> bool:
     if rank not in (_HEADS_APART, _FLAT):
         return False
     x, y, width = e.input(0), e.node.output[0], 2 * tables[0].shape[-1]
-    known = (tables[0], tables[1])
-    if rank == _HEADS_APART:
-        rotate(e, x, known, positions if index is None else index, pairs=pairs, y=y)
+    flat = rank == _FLAT
+    places = positions if index is None else index
+    rotation = Rotation(e, (tables[0], tables[1]), places, pairs=pairs, axis=2 if flat else 1)
+    if not flat:
+        rotation.apply(x, y)
         return True
     x = e.add("Reshape", x, e.constant(np.array([0, 0, -1, width])))
-    x = rotate(e, x, known, positions if index is None else index, pairs=pairs, axis=2)
-    e.add("Reshape", x, e.constant(np.array([0, 0, -1])), y=y)
+    e.add("Reshape", rotation.apply(x), e.constant(np.array([0, 0, -1])), y=y)
     return True
 
 
-def rotate(
-    e: Expansion,
-    x: str,
-    tables: tuple[np.ndarray, np.ndarray],
-    positions: str | np.ndarray,
-    *,
-    pairs: bool = False,
-    axis: int = 1,
-    y: str = "",
-) -> str:
-    """Write x * cos + turned(x) * sin; return the name of the result.
+class Rotation:
+    """Cosines and sines of tokens, written once for all that they rotate.
 
     Parameters
     ----------
     e : Expansion
         Where it is written.
-    x : str
-        A tensor with heads.
     tables : tuple of ndarray
         Cosines and sines, each [positions, D / 2], or of each token if no positions are given.
     positions : str or ndarray
@@ -70,23 +60,35 @@ def rotate(
     pairs : bool
         Whether neighbors are turned, not channels of both halves.
     axis : int
-        Axis of the heads.
-    y : str
-        Name of the result.
+        Axis of the heads of what they rotate.
     """
-    half = tables[0].shape[-1]
-    names = []
-    for table in tables:
-        wide = np.repeat(table, 2, -1) if pairs else np.concatenate([table, table], -1)
-        if isinstance(positions, str) and positions:
-            gathered = e.add("Gather", e.constant(wide), positions)
-            names.append(e.add("Unsqueeze", gathered, e.constant(np.array([axis]))))
-        else:
-            chosen = wide if isinstance(positions, str) else wide[positions]
-            names.append(e.constant(np.expand_dims(chosen, axis)))
-    turned = e.add("MatMul", x, e.constant(_turn(half, pairs)))
-    products = [e.add("Mul", each, name) for each, name in zip((x, turned), names, strict=True)]
-    return e.add("Add", *products, y=y)
+
+    def __init__(
+        self,
+        e: Expansion,
+        tables: tuple[np.ndarray, np.ndarray],
+        positions: str | np.ndarray,
+        *,
+        pairs: bool = False,
+        axis: int = 1,
+    ) -> None:
+        self._e = e
+        self._turn = _turn(tables[0].shape[-1], pairs)
+        self._factors = []
+        for table in tables:
+            wide = np.repeat(table, 2, -1) if pairs else np.concatenate([table, table], -1)
+            if isinstance(positions, str) and positions:
+                gathered = e.add("Gather", e.constant(wide), positions)
+                self._factors.append(e.add("Unsqueeze", gathered, e.constant(np.array([axis]))))
+            else:
+                chosen = wide if isinstance(positions, str) else wide[positions]
+                self._factors.append(e.constant(np.expand_dims(chosen, axis)))
+
+    def apply(self, x: str, y: str = "") -> str:
+        """Write x * cos + turned(x) * sin; return the name of the result, ``y`` if given."""
+        turned = self._e.add("MatMul", x, self._e.constant(self._turn))
+        pairs = zip((x, turned), self._factors, strict=True)
+        return self._e.add("Add", *(self._e.add("Mul", *each) for each in pairs), y=y)
 
 
 def _turn(half: int, pairs: bool) -> np.ndarray:
