@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tpulite.arch.config import Config
 from tpulite.cache import cache_home
-from tpulite.cli.study_progress import study_progress
+from tpulite.cli.workers import study_progress
 from tpulite.configs import named_config
 from tpulite.executors import LocalExecutor
 from tpulite.executors.kept import Records

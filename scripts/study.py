@@ -21,8 +21,7 @@ from tpulite.executors.kept import Records
 from tpulite.explore.measure import measure
 from tpulite.explore.point import Point, pareto, two_digits
 from tpulite.explore.space import Space, read_axes
-from tpulite.explore.store import Store
-from tpulite.explore.study import Study
+from tpulite.explore.study import Store, Study
 from tpulite.runtime.model import Model
 from tpulite.zoo import find_network
 

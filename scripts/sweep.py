@@ -11,7 +11,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tpulite.bench.operators import OperatorRecord, measure_operator
+from tpulite.bench.measured import OperatorRecord, measure_operator
 from tpulite_testing.sweep.cases import measurements
 from tpulite_testing.sweep.page import page, summary
 from tpulite_testing.sweep.table import read_rows, worse, write_rows

@@ -13,8 +13,8 @@ from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles, program_cycles
 from tpulite.memories import CONSTANT_MEMORIES, MEMORIES, bandwidth, memory_name, named_memory
 from tpulite.program import Program
-from tpulite.report.bounds import dram_cycles
 from tpulite.report.memory_use import memory_uses
+from tpulite.report.traffic import dram_cycles
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 

@@ -11,8 +11,7 @@ from tpulite.executors.kept import Records
 from tpulite.explore.measure import Counts, Outcome, Task
 from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
-from tpulite.explore.store import Store
-from tpulite.explore.study import Study
+from tpulite.explore.study import Store, Study
 
 pytest.importorskip("optuna", reason="the extra `explore` is missing")
 

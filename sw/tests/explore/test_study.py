@@ -15,8 +15,7 @@ from tpulite.executors import Done
 from tpulite.executors.kept import Records
 from tpulite.explore.measure import Counts, Outcome, Run, Task, measure, tasks_of
 from tpulite.explore.space import Space, read_axes
-from tpulite.explore.store import Store, digest_of, run_key
-from tpulite.explore.study import Study
+from tpulite.explore.study import Store, Study, digest_of, run_key
 from tpulite.golden.timing import predict
 from tpulite.models import CNN_DIGITS
 from tpulite.runtime.model import Model

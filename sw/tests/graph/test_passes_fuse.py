@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tpulite.graph.passes.fuse_activations import fuse_activations
-from tpulite.graph.passes.fuse_pads import fuse_pads
+from tpulite.graph.passes.pads import fuse_pads
 from tpulite_testing.graphs.float_graphs import GraphBuilder
 
 Q = (0.5, 3)

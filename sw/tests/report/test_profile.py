@@ -11,10 +11,9 @@ from tpulite.compiler.options import Options
 from tpulite.golden.timing import predict_cycles
 from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.program import LayerInfo, Program
-from tpulite.report.activity import engine_activity
 from tpulite.report.advice import advise
 from tpulite.report.profile import LayerProfile, Profile, profile_model
-from tpulite.report.spending import Cause, spend_cycles
+from tpulite.report.spending import Cause, engine_activity, spend_cycles
 from tpulite.report.traced_run import TracedRun
 from tpulite.report.traffic import Traffic, dram_traffic
 from tpulite.runtime.model import Model

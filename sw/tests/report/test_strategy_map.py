@@ -9,8 +9,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.report.strategy_map import choice_name, draw_maps
 from tpulite.report.strategy_svg import make_svg
-from tpulite.report.strategy_text import candidates_table, map_lines
-from tpulite.report.strategy_words import strategy_words
+from tpulite.report.strategy_text import candidates_table, map_lines, strategy_words
 from tpulite_testing.drawn.range_networks import Builder
 from tpulite_testing.graphs.range_layers import affine
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
-from tpulite.bench.operators import OperatorRecord as Row
-from tpulite.bench.operators import measure_operator as measure
+from tpulite.bench.measured import OperatorRecord as Row
+from tpulite.bench.measured import measure_operator as measure
 from tpulite_testing.sweep.cases import BUFFERS, MACHINE, cases, measurements, quick_cases
 from tpulite_testing.sweep.order import inversions, read_known
 from tpulite_testing.sweep.page import page

@@ -2,11 +2,16 @@
 
 from tpulite.bench.ablation import ABLATED, MECHANISMS, Ablation, run_ablation
 from tpulite.bench.compile_time import COMPILED, Compilation, run_compilations
+from tpulite.bench.measured import (
+    NetworkRecord,
+    OperatorRecord,
+    find_networks,
+    find_operators,
+    measure_network,
+    measure_operator,
+)
 from tpulite.bench.model_device import ModelDevice
-from tpulite.bench.operators import OperatorRecord, find_operators, measure_operator
-from tpulite.bench.published import NetworkRecord, find_networks, measure_network
-from tpulite.bench.record import Record
-from tpulite.bench.run import run_workloads
+from tpulite.bench.run import Record, run_workloads
 from tpulite.bench.workloads import EVERY, LARGE, WORKLOADS, find_workload, parse_workload
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tpulite.bench.record import Record
+from tpulite.bench.run import Record
 from tpulite.memories import REFERENCE
 
 GOALS = {

@@ -10,14 +10,11 @@ import click
 
 from tpulite.cli.help import Topic, option
 from tpulite.cli.inputs import pixels_option
-from tpulite.cli.labelled import DataSet, SetReader
-from tpulite.cli.labels import count_classes, load_names
+from tpulite.cli.labelled import DataSet, SetReader, count_classes, load_names
 from tpulite.cli.paths import DATA, PATH
-from tpulite.cli.study_progress import study_progress
-from tpulite.cli.workers import Workers
-from tpulite.evaluate.batches import of_one_image
+from tpulite.cli.workers import Workers, study_progress
 from tpulite.evaluate.evaluation import Answers, Evaluation
-from tpulite.evaluate.network import Network, answer_images
+from tpulite.evaluate.network import Network, answer_images, of_one_image
 from tpulite.graph.graph import Graph
 from tpulite.runtime.host.libraries import library_package
 from tpulite.runtime.identity import Library, device_packages, identity

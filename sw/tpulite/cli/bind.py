@@ -26,7 +26,7 @@ from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
 from tpulite.graph.layers import Conv, Depthwise, Pool
 from tpulite.report.bound import COLUMNS, BoundReport
-from tpulite.report.strategy_words import strategy_words
+from tpulite.report.strategy_text import strategy_words
 
 
 @command("bind", first=("--shapes", "--output", "--config", "--explain", "--svg", "--json"))

@@ -16,8 +16,7 @@ from tpulite.compiler.bind import RangeProgram, Shape
 from tpulite.frontend.files import load_image_inputs
 from tpulite.report.strategy_map import StrategyMap, draw_maps
 from tpulite.report.strategy_svg import make_svg
-from tpulite.report.strategy_text import candidates_table, legend_table, map_lines
-from tpulite.report.strategy_words import strategy_words
+from tpulite.report.strategy_text import candidates_table, legend_table, map_lines, strategy_words
 
 _OPEN = 8, 256
 """Heights and widths of a grid where the file leaves them open, and nobody says a range."""

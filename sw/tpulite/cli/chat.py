@@ -12,7 +12,7 @@ from rich.console import Console
 from tpulite.arch.config import Config
 from tpulite.cli.common import config_option, device_option, mhz_option, say
 from tpulite.cli.help import Choice, Topic, command, option
-from tpulite.cli.packaged import PackagedModel
+from tpulite.cli.paths import PackagedModel
 from tpulite.configs import named_config
 from tpulite.counted import counted
 from tpulite.language.model import (

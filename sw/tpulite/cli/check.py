@@ -1,18 +1,21 @@
 """The command ``check``: cycles, memory and accuracy of a network against a baseline."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
+from tpulite.arch.config import Config
 from tpulite.atomic import write_whole
 from tpulite.cli.answering import Answering, Images, image_options
-from tpulite.cli.check_conditions import Conditions
-from tpulite.cli.check_report import compared_table, figures_table, verdict_lines
 from tpulite.cli.common import (
     MODEL,
     cycle_source_option,
@@ -28,20 +31,135 @@ from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.workers import Workers, worker_options
+from tpulite.compiler.options import Options
+from tpulite.configs import CONFIGS
 from tpulite.report import report_programs
 from tpulite.report.baseline import (
     Allowance,
     Baseline,
+    Figure,
     Verdict,
     check_conditions,
     compare_figures,
     read_allowance,
     read_baseline,
+    write_junit,
 )
-from tpulite.report.junit import write_junit
 from tpulite.report.profile import profile_model
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import is_model_file
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What must be the same for figures to be comparable."""
+
+    network: Path  #: The network's file.
+    model: Model  #: The network, planned.
+    reading: Reading  #: How it was read.
+    images: Images  #: What its accuracy is measured on.
+    device: str  #: Whose cycles count.
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values; choices that are the default are left out."""
+        default = vars(Options())
+        options = {x: each for x, each in vars(self.model.options).items() if each != default[x]}
+        return {
+            "network": {"sha256": _digest(self.network)},
+            "config": _config(self.model.config, self.reading.config_name),
+            "numerics": str(self.model.exactness),
+            "options": options,
+            "part": self._part(),
+            "device": self.device,
+            "data": self._data(),
+        }
+
+    def _part(self) -> dict[str, Any]:
+        """Return which part of the file is the network, and what the file leaves open."""
+        reading = self.reading
+        values = {
+            "inputs": list(reading.inputs),
+            "outputs": list(reading.outputs),
+            "shapes": {name: list(shape) for name, shape in reading.shapes.shapes.items()},
+            "dims": dict(reading.shapes.dims),
+            "states": [list(pair) for pair in reading.states],
+            "classes": reading.classes,
+            "strict": reading.strict,
+            "calibration": reading.calibration and _digest(reading.calibration),
+        }
+        return {name: value for name, value in values.items() if value}
+
+    def _data(self) -> dict[str, Any] | None:
+        """Return the data set of the accuracy; None without one."""
+        images = self.images
+        if images.path is None:
+            return None
+        values = {
+            "sha256": _digest(images.path),
+            "labels": images.labels and _digest(images.labels),
+            "names": images.names and _digest(images.names),
+            "pixels": images.pixels and list(images.pixels),
+            "limit": images.limit,
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+def _config(config: Config, given: str) -> dict[str, str]:
+    known = [name for name, each in CONFIGS.items() if each == config]
+    return {"name": known[0] if known else given, "hash": f"{config.hash:#010x}"}
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or of all files of a folder and their names."""
+    if path.is_file():
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    lines = (f"{_digest(each)} {each.relative_to(path).as_posix()}\n" for each in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+_COLORS = {Verdict.BETTER: "green", Verdict.WORSE: "red", Verdict.ALLOWED: "yellow"}
+
+
+def compared_table(figures: Sequence[Figure]) -> Table:
+    """Return a row for each figure, with its verdict."""
+    some = any(each.allowed.value for each in figures)
+    table = _table("baseline", "now", "change", *(["allowed"] if some else []))
+    table.add_column("verdict", no_wrap=True)
+    for each in figures:
+        values = [each.text(each.baseline), each.text(each.found), each.change]
+        if some:
+            values.append(str(each.allowed) if each.allowed.value else "")
+        verdict = each.verdict
+        style = _COLORS.get(verdict)
+        table.add_row(each.title, *values, f"[{style}]{verdict}[/]" if style else verdict)
+    return table
+
+
+def figures_table(figures: Mapping[str, float]) -> Table:
+    """Return a row for each figure of a new baseline."""
+    table = _table("now")
+    for name, value in figures.items():
+        figure = Figure(name, value, value)
+        table.add_row(figure.title, figure.text(value))
+    return table
+
+
+def verdict_lines(path: Path, before: Baseline, figures: Sequence[Figure]) -> Iterator[str]:
+    """Yield what is said below the table."""
+    counts = [(x, sum(each.verdict == x for each in figures)) for x in Verdict]
+    said = ", ".join(f"{count} {x}" for x, count in counts if count)
+    yield f"{path} (tpulite {before.version}): {said}"
+    if any(each.verdict == Verdict.BETTER for each in figures):
+        yield "--update keeps what is better"
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("figure", no_wrap=True)
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
 
 
 class _Allowance(click.ParamType):

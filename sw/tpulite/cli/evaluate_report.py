@@ -10,12 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from tpulite.cli.common import say, show
-from tpulite.cli.labelled import DataSet
-from tpulite.cli.labels import count_classes
+from tpulite.cli.labelled import DataSet, count_classes
 from tpulite.counted import counted
-from tpulite.evaluate.batches import of_one_image
 from tpulite.evaluate.evaluation import Answers
-from tpulite.evaluate.network import RANKS
+from tpulite.evaluate.network import RANKS, of_one_image
 from tpulite.evaluate.score import Score
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model

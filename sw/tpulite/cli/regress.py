@@ -11,8 +11,7 @@ from rich.table import Table
 
 from tpulite.cli.common import is_stdout, json_option, save_json, say
 from tpulite.cli.help import command, option
-from tpulite.cli.study_progress import study_progress
-from tpulite.cli.workers import Workers, worker_options
+from tpulite.cli.workers import Workers, study_progress, worker_options
 from tpulite.near import no_such
 from tpulite.regress.jobs import JOBS
 from tpulite.regress.regression import Outcome, run_regression, seed_ranges

@@ -25,7 +25,7 @@ from tpulite.cli.common import (
 from tpulite.cli.compiling import compile_model
 from tpulite.cli.help import Topic, command, option
 from tpulite.cli.inputs import InputReader, Inputs, drawn_named, pixels_option, source_option
-from tpulite.cli.labels import check_classes, load_classes, load_names
+from tpulite.cli.labelled import check_classes, load_classes, load_names
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.program import RunChoices, refuse_networks_options, run_program

@@ -13,13 +13,13 @@ from tpulite.counted import counted
 from tpulite.golden.timing import program_cycles
 from tpulite.report import report_programs
 from tpulite.report.answers import Answer, answer
-from tpulite.report.bounds import limit_cycles
 from tpulite.report.html import Answered
 from tpulite.report.network_facts import next_step
 from tpulite.report.profile import Profile, profile_runs
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import TracedRun
+from tpulite.report.traffic import limit_cycles
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import ModelResults
 from tpulite.runtime.model_summary import host_lines

@@ -21,8 +21,7 @@ from tpulite.cli.common import (
     say,
 )
 from tpulite.cli.help import Topic, command, option
-from tpulite.cli.packaged import PackagedModel
-from tpulite.cli.paths import PATH
+from tpulite.cli.paths import PATH, PackagedModel
 from tpulite.configs import named_config
 from tpulite.counted import counted
 from tpulite.language.encoder import Embedder, SentenceEncoder, load_encoder

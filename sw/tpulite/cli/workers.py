@@ -1,18 +1,31 @@
 """Options of commands whose work comes in many tasks: who does it, and where results are kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from tpulite.cache import cache_home
 from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import FOLDER
 from tpulite.executors import ClusterExecutor, Executor, LocalExecutor
 from tpulite.executors.kept import Records
+from tpulite.explore.study import Tell
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -76,3 +89,22 @@ def worker_options(command: Command) -> Command:
     for add in reversed(_OPTIONS):
         collect = add(collect)
     return collect  # type: ignore[return-value]
+
+
+@contextmanager
+def study_progress() -> Iterator[Tell]:
+    """Show a bar on stderr with counts, rate and time left, if that is a terminal."""
+    console = Console(stderr=True)
+    counts = (BarColumn(), MofNCompleteColumn(), _Rate())
+    left = (TimeRemainingColumn(), TextColumn("left"))
+    hidden = not console.is_terminal
+    with Progress(*counts, *left, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+class _Rate(ProgressColumn):
+    """Tasks a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.1f}/s")

@@ -1,15 +1,147 @@
-"""The folder of an exported network."""
+"""The folder of an exported network: sources, data, README, builds, and a self-test on a PC."""
 
 import json
+import math
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tpulite.export.folder import folder_texts
-from tpulite.export.network import ExportedNetwork, HostStep
+import numpy as np
+
+from tpulite.arch.memory import Window
+from tpulite.export.c_text import Code, array, table
+from tpulite.export.network import ExportedNetwork, HostStep, HostTensor
 from tpulite.export.references import References, selftest_text
 from tpulite.export.sizes import Sizes
 from tpulite.export.sources import header_text, image_text, network_text
 from tpulite.export.written import write_files
 from tpulite.firmware import FOLDER
+
+_SELFTEST = "pc/selftest.c"
+"""The file that only networks have of which the programs of the chip are recorded."""
+
+_FILES = {
+    "README.md": "README.md.in",
+    "Makefile": "Makefile.in",
+    "CMakeLists.txt": "CMakeLists.txt.in",
+    _SELFTEST: "selftest.c.in",
+}
+"""Files of the folder, and the templates that they come from."""
+
+_RESET = """if (status == TPULITE_OK) /* before the first run, and for each new sequence */
+    tpulite_network_reset(&@NAME@_network, &placement);
+"""
+
+_FLOAT = "tpulite_host_float.c"
+"""The source of networks that compute with floats on the CPU."""
+
+
+def folder_texts(
+    network: ExportedNetwork, references: References, name: str, runtime: Sequence[str]
+) -> dict[str, str]:
+    """Return the texts of the files, by their paths in the folder."""
+    recorded = references.has_run([each.program for each in network.programs])
+    sizes = Sizes.of(network)
+    words = {
+        "CONFIG": f"{network.config.array_size}x{network.config.array_size}",
+        "IMAGE": f"{sizes.image:,}",
+        "MEMORY": f"{sizes.memory:,}",
+        "TABLES": f"{sizes.tables:,}",
+        "TENSORS": "\n".join(_tensor_rows(network)),
+        "FLOATS": " and for floats" if _FLOAT in runtime else "",
+        "RUNTIME": " ".join(runtime),
+        "CALL": _call(network),
+        "RESET": _RESET if network.states else "",
+        "LIBRARY": "ONNX Runtime" if network.graph.format == "onnx" else "LiteRT",
+        "RECORDED": _recorded(network, references) if recorded else "",
+        "NAME": name,
+    }
+    texts = {}
+    for path, template in _FILES.items():
+        if recorded or path != _SELFTEST:
+            text = _chosen((FOLDER / "folder" / template).read_text(), recorded=recorded)
+            for word, value in words.items():
+                text = text.replace(f"@{word}@", value)
+            texts[path] = text
+    return texts
+
+
+def _chosen(text: str, *, recorded: bool) -> str:
+    """Return a template with the parts for networks that are recorded, or those for others."""
+    group = r"\1" if recorded else r"\2"
+    return re.sub(r"@if recorded@\n(.*?)@else@\n(.*?)@end@\n", group, text, flags=re.DOTALL)
+
+
+def _call(network: ExportedNetwork) -> str:
+    """Return C that declares inputs and outputs, and lists them as a run takes them."""
+    lines, lists = [], []
+    for place in ("INPUT", "OUTPUT"):
+        what = place.lower()
+        placed = sorted(
+            (each for each in network.tensors if each.place == place), key=lambda each: each.index
+        )
+        for each in placed:
+            ctype = "float" if each.tensor.dtype == "float32" else f"{each.tensor.dtype}_t"
+            count = network.batch * math.prod(each.tensor.shape)
+            lines.append(f"static {ctype} {what}_{each.index}[{count}];")
+        names = ", ".join(f"{what}_{each.index}" for each in placed)
+        const = "const " if place == "INPUT" else ""
+        lists.append(f"static {const}void *const {what}s[] = {{{names}}};")
+    return "\n".join((*lines, *lists))
+
+
+def _tensor_rows(network: ExportedNetwork) -> list[str]:
+    """Return a table of inputs and outputs in Markdown."""
+    rows = [
+        "| | tensor | type | shape | scale | zero point |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for place in ("INPUT", "OUTPUT"):
+        placed = (each for each in network.tensors if each.place == place)
+        rows += [_tensor_row(each) for each in sorted(placed, key=lambda each: each.index)]
+    return rows
+
+
+def _tensor_row(each: HostTensor) -> str:
+    tensor, q = each.tensor, each.tensor.quantization
+    one = q is not None and q.axis is None
+    scale, zero = (f"{q.scale[0]:.9g}", f"{q.zero_point[0]}") if q is not None and one else ("", "")
+    name = tensor.name.replace("|", "/")
+    shape = "x".join(map(str, tensor.shape))
+    cells = (f"{each.place.lower()} {each.index}", name, tensor.dtype, shape, scale, zero)
+    return f"| {' | '.join(cells)} |"
+
+
+def _recorded(network: ExportedNetwork, references: References) -> str:
+    """Return tables of the bytes that programs read and write, at their places in the memory."""
+    text, rows = "", []
+    for number, (program, run) in enumerate(zip(network.programs, references.runs, strict=True)):
+        row: dict[str, object] = {"commands": program.commands}
+        for what, window, data, layouts in (
+            ("read", Window.INPUT, run.read, program.inputs),
+            ("write", Window.OUTPUT, run.written, program.outputs),
+        ):
+            parts = []
+            for index, layout in enumerate(layouts):
+                begin, size = _place(layout)
+                at = begin - program.windows[window]
+                name = f"{what}_{number}_{index}"
+                values = np.frombuffer(data[at : at + size], np.uint8)
+                text += f"static {array('uint8_t', name, values)}"
+                parts.append({"offset": begin, "bytes": size, "data": Code(name)})
+            text += table("recorded_bytes", f"{what}s_{number}", parts)
+            row[f"{what}s"] = Code(f"{what}s_{number}")
+            row[f"{what}_count"] = len(parts)
+        rows.append(row)
+    return text + table("recorded_program", "programs", rows)
+
+
+def _place(layout: Mapping[str, object]) -> tuple[int, int]:
+    """Return the first byte of a tensor in the memory, and its bytes."""
+    offset, images, size = (layout[name] for name in ("offset", "images", "image_bytes"))
+    assert isinstance(offset, int) and isinstance(images, int) and isinstance(size, int)
+    return offset, images * size
+
 
 _SUFFIXES = (".c", ".h")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from tpulite.atomic import write_whole
-from tpulite.bench.published import NetworkRecord
+from tpulite.bench.measured import NetworkRecord
 from tpulite_testing.published.catalog import NETWORKS
 
 __all__ = ["PATH", "Row", "page", "read_rows", "worse", "write_rows"]

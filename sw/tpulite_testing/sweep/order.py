@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpulite.bench.operators import OperatorRecord as Row
+from tpulite.bench.measured import OperatorRecord as Row
 from tpulite_testing.sweep.cases import cases
 from tpulite_testing.sweep.table import PATH
 

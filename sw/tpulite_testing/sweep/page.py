@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from tpulite.bench.operators import OperatorRecord as Row
+from tpulite.bench.measured import OperatorRecord as Row
 from tpulite_testing.sweep.cases import MACHINE, cases
 
 __all__ = ["page", "summary"]

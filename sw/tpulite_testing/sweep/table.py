@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tpulite.atomic import write_whole
-from tpulite.bench.operators import OperatorRecord
+from tpulite.bench.measured import OperatorRecord
 
 __all__ = ["PATH", "Key", "read_rows", "worse", "write_rows"]
 

@@ -13,7 +13,7 @@ from tpulite.compiler.geometry.closed_forms import ceil_div
 from tpulite.compiler.operators.shapes import Shape, ShapeRange
 from tpulite.compiler.plan.strategy import cost
 from tpulite.export.ranges.bounds import Interval, evaluate
-from tpulite.export.ranges.operator_text import OperatorText
+from tpulite.export.ranges.operators import OperatorText
 from tpulite.export.ranges.selector import EXTENTS, strategies_of, symbols_of
 from tpulite.export.ranges.symbols import Formulas
 

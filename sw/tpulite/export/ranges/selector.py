@@ -9,7 +9,7 @@ from tpulite.compiler.plan.conv_slabs import Slots
 from tpulite.compiler.plan.strategy import Strategy, cost
 from tpulite.export.c_text import quoted
 from tpulite.export.ranges.c_formulas import CFormulas
-from tpulite.export.ranges.operator_text import OperatorText
+from tpulite.export.ranges.operators import OperatorText
 from tpulite.export.ranges.symbols import Formulas
 
 EXTENTS = ("batch", "height", "width", "channels")

@@ -11,8 +11,7 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind import RangeProgram
 from tpulite.export.c_text import Code, define, quoted
 from tpulite.export.ranges.most import image_bytes, most_commands, most_memory, up
-from tpulite.export.ranges.operator_text import OperatorText
-from tpulite.export.ranges.operators import operator_text
+from tpulite.export.ranges.operators import OperatorText, operator_text
 from tpulite.export.ranges.selector import EXTENTS, selector_text
 from tpulite.export.ranges.tensors import tensors_text
 from tpulite.export.written import write_files

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tpulite.needs import require_package
 from tpulite.report.html.answers import Answered
-from tpulite.report.html.report import Report
+from tpulite.report.html.head import Report
 from tpulite.report.html.shell import Head
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import OperatorDetails

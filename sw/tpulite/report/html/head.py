@@ -1,12 +1,34 @@
 """The head of a run's page: what was run on what, and how fast it was."""
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from tpulite.arch.config import Config
+from tpulite.compiler.schedule.live_tensors import Grouped
 from tpulite.report.advice import advise_slowest
-from tpulite.report.html.report import Report
+from tpulite.report.html.answers import Answered
 from tpulite.report.html.shell import Head, machine_line
+from tpulite.report.network_graph import NetworkGraph
+from tpulite.report.operator_details import OperatorDetails
+from tpulite.report.profile import Profile
+from tpulite.report.speed import Speed
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page of a run shows."""
+
+    command: str  #: The command that writes it.
+    profile: Profile  #: What the run costs, layer by layer, and what each engine does when.
+    speed: Speed  #: Its cycles, in milliseconds if there is a clock frequency.
+    network: NetworkGraph | None = None  #: Its operators; a program without a network has none.
+    #: What their file says of them.
+    details: Mapping[str, OperatorDetails] = field(default_factory=dict)
+    numerics: str = ""  #: Whose arithmetic it has; empty for a program without a network.
+    #: What else stands in its head: how it was compiled.
+    facts: Mapping[str, str] = field(default_factory=dict)
+    grouped: Sequence[Grouped] = ()  #: Live ranges of each part, if it has just been compiled.
+    answers: Sequence[Answered] = ()  #: What came out of the first inputs, if it ran.
 
 
 def make_head(report: Report) -> Head:

@@ -8,17 +8,13 @@ from tpulite.compiler.geometry.slices import plan_steps
 from tpulite.compiler.schedule.live_tensors import Grouped
 from tpulite.graph.layers import LayerGraph
 from tpulite.report.html.answers import make_answers
-from tpulite.report.html.buffer_map import make_buffer_map
-from tpulite.report.html.head import make_head
+from tpulite.report.html.groups import make_live_ranges, make_slice_rows
+from tpulite.report.html.head import Report, make_head
 from tpulite.report.html.items import make_items, owners
-from tpulite.report.html.layer_table import make_layer_table
-from tpulite.report.html.live_ranges import make_live_ranges
+from tpulite.report.html.layers import make_layer_table, make_roofline
 from tpulite.report.html.network import cycle_notes, draw_network
-from tpulite.report.html.report import Report
-from tpulite.report.html.roofline import make_roofline
 from tpulite.report.html.shell import Section, whole_page
-from tpulite.report.html.slice_rows import make_slice_rows
-from tpulite.report.html.timeline import make_bandwidth, make_timeline
+from tpulite.report.html.timeline import make_bandwidth, make_buffer_map, make_timeline
 
 
 def make_page(report: Report) -> str:

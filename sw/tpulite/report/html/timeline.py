@@ -1,10 +1,11 @@
-"""Figures over time: what each engine does, command by command, and what DRAM moves."""
+"""Figures over time: what engines do, what DRAM moves, and what the unified buffer holds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from tpulite.arch.isa import Engine, Opcode
+from tpulite.report.buffer_map import map_buffer
 from tpulite.report.executed import bytes_a_cycle, command_layers, executed
 from tpulite.report.profile import Profile
 from tpulite.report.traced_run import TracedRun
@@ -84,3 +85,27 @@ def make_bandwidth(runs: Sequence[TracedRun]) -> dict[str, Any]:
         cycles = [b - a for a, b in pairwise([0, *(cycle for cycle, _ in steps)])]
         lines.append({"name": word, "cycle": cycles, "rate": [rate for _, rate in steps]})
     return {"end": end, "lines": lines}
+
+
+def make_buffer_map(runs: Sequence[TracedRun], owner: Mapping[str, str]) -> dict[str, Any]:
+    """Return rows of the unified buffer over the cycles of a timeline."""
+    rects, names = [], {}
+    for begin, before, run in in_turn(runs):
+        for block in map_buffer(run):
+            layer = run.program.layers[block.layer].name if block.layer >= 0 else ""
+            label = f"{layer}: {block.kind}" if layer else block.kind
+            color = before + block.layer if layer else -1
+            key = layer and owner.get(layer, layer)
+            name = names.setdefault((label, color, key, block.kind != "activations"), len(names))
+            rects.append([begin + block.start, begin + block.stop, block.row, block.end, name])
+    return {
+        "time": True,
+        "end": [sum(run.cycles for run in runs), max(run.program.config.ub_rows for run in runs)],
+        "axes": ["", "rows"],
+        "height": 360,
+        "kinds": [
+            {"label": label, "layer": color, "key": key, "light": light}
+            for label, color, key, light in names
+        ],
+        "rects": rects,
+    }

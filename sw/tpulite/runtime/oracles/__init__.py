@@ -5,9 +5,8 @@ from pathlib import Path
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 from tpulite.runtime.host.libraries import lacked_operator, library_package
-from tpulite.runtime.oracles.faults import known_faults
 from tpulite.runtime.oracles.litert import RESOLVERS, open_litert
-from tpulite.runtime.oracles.oracle import Oracle
+from tpulite.runtime.oracles.oracle import Oracle, known_faults
 from tpulite.runtime.oracles.ort import ORT, open_ort
 from tpulite.runtime.oracles.tflm import open_tflm
 

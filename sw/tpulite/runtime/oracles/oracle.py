@@ -1,8 +1,10 @@
-"""What a library is to a comparison: outputs of the untouched file, and what it shows inside."""
+"""What a library is to a comparison: what it shows, and where it is known to be wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+
+from tpulite.graph.graph import Graph, Node
 
 Values = Mapping[str, np.ndarray]
 
@@ -33,7 +35,7 @@ class Oracle:
         Why tensors inside do not count; nothing as long as they do.
     known : mapping of str to str
         Tensors in which the library is known to be wrong, and how; see
-        :func:`tpulite.runtime.oracles.faults.known_faults`.
+        :func:`tpulite.runtime.oracles.oracle.known_faults`.
     """
 
     def __init__(
@@ -78,3 +80,34 @@ def same_bits(ours: np.ndarray, theirs: np.ndarray) -> bool:
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return False
     return bool(((ours == theirs) | ((ours != ours) & (theirs != theirs))).all())
+
+
+def _sums_int8(graph: Graph, node: Node) -> bool:
+    return node.op == "sum" and graph.tensors[node.inputs[0]].dtype == "int8"
+
+
+_FAULTS: Mapping[str, tuple[Callable[[Graph, Node], bool], str]] = {
+    "litert-ref": (
+        _sums_int8,
+        "LiteRT's reference SUM reads int8 as uint8; litert-opt and tflm sum int8 correctly",
+    ),
+}
+"""For each oracle: which nodes it computes wrong, and how."""
+
+
+def known_faults(oracle: str, graph: Graph) -> dict[str, str]:
+    """Return the tensors that a library gets wrong, each with the reason.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network. What is computed of a wrong tensor is wrong, too.
+    """
+    if oracle not in _FAULTS:
+        return {}
+    wrong, reason = _FAULTS[oracle]
+    found: dict[str, str] = {}
+    for node in graph.nodes:
+        if wrong(graph, node) or any(name in found for name in node.inputs):
+            found |= dict.fromkeys(node.outputs, reason)
+    return found

@@ -1,11 +1,12 @@
-"""Pads of any axes, as pads of rows and columns and concatenations with constants."""
+"""Pads: spread over nodes that machines have, and fused into windows, as crops are."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.passes.rewrite import rebuild, same_meaning, unique_name
+from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
+from tpulite.graph.passes.rewrite import count_uses, rebuild, same_meaning, unique_name
 
 
 def spread_pads(graph: Graph) -> Graph:
@@ -86,3 +87,87 @@ class _Spread:
         source = "" if op == "reshape" else self.node.source
         self.nodes.append(Node(name, op, inputs, (y.name,), attributes, source))
         return y
+
+
+def fuse_pads(graph: Graph) -> Graph:
+    """Let convolutions and maxima pad for themselves, where a pad comes before them.
+
+    Padding of a convolution adds nothing to its sums, so the pad must add zeros: its value is the
+    zero point. Padding of a maximum does not count, so the pad must add the least value of the
+    type, and every window must still see an element. Averages count what a pad adds, but not their
+    own padding, so pads before them stay.
+    """
+    pads: dict[str, Node] = {}
+    nodes = []
+    for node in graph.nodes:
+        pad = pads.get(node.inputs[0]) if node.inputs else None
+        if pad is not None and _fits(graph, pad, node):
+            pairs = zip(pad["padding"], node["padding"], strict=True)
+            attributes = {**node.attributes, "padding": tuple(a + b for a, b in pairs)}
+            node = replace(node, inputs=(pad.inputs[0], *node.inputs[1:]), attributes=attributes)
+        if node.op == "pad":
+            pads[node.outputs[0]] = node
+        nodes.append(node)
+    return remove_dead_nodes(rebuild(graph, nodes))
+
+
+def _fits(graph: Graph, pad: Node, node: Node) -> bool:
+    x, padded = graph.tensors[pad.inputs[0]], graph.tensors[pad.outputs[0]]
+    if not same_meaning(x, padded):
+        return False
+    if node.op in ("conv", "depthwise"):
+        return pad["value"] == _zero(x)
+    if node.op == "max_pool":
+        total = [a + b for a, b in zip(pad["padding"], node["padding"], strict=True)]
+        sees = all(n < k for n, k in zip(total, (*node["window"], *node["window"]), strict=True))
+        return sees and pad["value"] == _least(x)
+    return False
+
+
+def _zero(x: Tensor) -> int:
+    if x.quantization is None:
+        return 0
+    return int(x.quantization.zero_point[0])
+
+
+def _least(x: Tensor) -> float:
+    dtype = np.dtype(x.dtype)
+    return np.iinfo(dtype).min if np.issubdtype(dtype, np.integer) else -np.inf
+
+
+def fuse_crops(graph: Graph) -> Graph:
+    """Let convolutions pad less where their first or last pixels are cut off.
+
+    That is so if nobody else reads the convolution, its windows move by one pixel and no more is
+    cut off than its padding has made.
+    """
+    uses = count_uses(graph)
+    position: dict[str, int] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        at = position.get(node.inputs[0]) if node.op == "pick" else None
+        padding = None if at is None else _less(graph, nodes[at], node)
+        if at is not None and padding is not None and uses[node.inputs[0]] == 1:
+            attributes = {**nodes[at].attributes, "padding": padding}
+            nodes[at] = replace(nodes[at], outputs=node.outputs, attributes=attributes)
+            continue
+        if node.op in ("conv", "depthwise") and tuple(node["stride"]) == (1, 1):
+            position[node.outputs[0]] = len(nodes)
+        nodes.append(node)
+    return rebuild(graph, nodes)
+
+
+def _less(graph: Graph, conv: Node, pick: Node) -> tuple[int, ...] | None:
+    """Return the padding of a convolution that is cropped; None if it is not, or by too much."""
+    x, y = graph.tensors[pick.inputs[0]], graph.tensors[pick.outputs[0]]
+    indices = pick["indices"]
+    consecutive = all(each == tuple(range(each[0], each[0] + len(each))) for each in indices)
+    if len(indices) != 4 or not consecutive or not same_meaning(x, y):
+        return None
+    before = [each[0] for each in indices]
+    after = [n - each[-1] - 1 for n, each in zip(x.shape, indices, strict=True)]
+    if any(before[axis] or after[axis] for axis in (0, 3)):
+        return None
+    cut = (*before[1:3], *after[1:3])
+    padding = tuple(a - b for a, b in zip(conv["padding"], cut, strict=True))
+    return padding if min(padding) >= 0 else None

@@ -1,9 +1,10 @@
-"""Figure of live ranges: rows of the unified buffer to the right, time steps downward."""
+"""Figures of layer groups: live ranges of buffers, and the rows that each slice needs."""
 
 from collections.abc import Callable
 from typing import Any
 
 from tpulite.arch.config import Config
+from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_steps
 from tpulite.compiler.schedule.live_tensors import (
     Grouped,
@@ -12,6 +13,7 @@ from tpulite.compiler.schedule.live_tensors import (
     Section,
     StepNumbers,
 )
+from tpulite.graph.layers import LayerGraph
 
 _COLORS = {"activation": "activation", "weight": "weight", "buffer": "scratch"}
 """What the legend calls each kind of buffer."""
@@ -81,3 +83,42 @@ def _area(each: LiveBuffer) -> float:
 def _span(each: LiveBuffer, name: Callable[[Moment], str]) -> str:
     first, last = (name(moment) for moment in each.lives)
     return f"live from {first} to {'the end of the group' if each.stays else last}"
+
+
+_LANE = 44
+"""Pixels of a tensor."""
+
+_STAGGERED = 3
+"""Slices below each other: then those that share rows do not hide each other."""
+
+
+def make_slice_rows(layers: LayerGraph, group: Group) -> dict[str, Any]:
+    """Return the rows of each slice, the inputs of the group on top and its last output below."""
+    steps = plan_steps(layers, group)
+    members = [layers.layers[i] for i in group.layers]
+    made = [layer.output for layer in members]
+    names = [*dict.fromkeys(x for each in members for x in each.inputs if x not in made), *made]
+    heights = {name: layers.activations[name].shape[0] for name in names}
+    lanes = min(_STAGGERED, len(steps))
+    rects, kinds = [], []
+    for lane, name in enumerate(names):
+        for number, step in enumerate(steps):
+            top = lane + 0.1 + 0.8 * (number % lanes) / lanes
+            for rows, kept in (
+                (step[name].new, False),
+                (range(step[name].live.start, step[name].new.start), True),
+            ):
+                if not rows:
+                    continue
+                rects.append([rows.start, rows.stop, top, top + 0.8 / lanes, len(kinds)])
+                tip = "kept from the slice before" if kept else "computed or loaded"
+                label = f"{name}, slice {number}"
+                kinds.append({"label": label, "tip": tip, "layer": 2 * number, "light": kept})
+    return {
+        "end": [max(heights.values()), len(names)],
+        "axes": ["rows of the tensor", ""],
+        "height": _AXIS + _LANE * len(names),
+        "ticks": [[lane + 0.5, f"{name} ({heights[name]})"] for lane, name in enumerate(names)],
+        "kinds": kinds,
+        "rects": rects,
+    }
