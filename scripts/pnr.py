@@ -28,8 +28,9 @@ _DEFAULTS: dict[str, dict] = {
 """What each configuration is routed with: the highest frequency that its first seeds could have."""
 
 _GW5A_DENSITY = 0.4
-"""With nextpnr's own density the placer does not finish its first iteration of a whole chip, where
-all cells lie on top of each other."""
+"""nextpnr's placer spreads lookup tables and flip-flops apart from each other, each to its density,
+though they compete for slots: with its own, 0.9, both are dense in the same tiles, and its
+legalization looks for slots for hours."""
 
 _ENDS = 20
 """Blocks that are printed; the file has all."""
@@ -118,6 +119,8 @@ def parsed() -> argparse.Namespace:
         parser.error("--weight: the static placer has none")
     if options.blockages and options.part == gw5a.PART:
         parser.error("--blockages: only on an ECP5")
+    if options.placer != PLACERS[0] and options.part == gw5a.PART:
+        parser.error(f"--placer: only {PLACERS[0]} knows a Gowin")
     if not 0 <= options.density <= 1:
         parser.error(f"--density: {options.density}; at most 1, or 0 for nextpnr's")
     if options.mhz < 0:
@@ -156,12 +159,14 @@ def main() -> None:
         with shown(console, f"seed {seed}, {done + 1} of {options.seeds}") as tell:
             try:
                 if target == "gw5a":
-                    placement, used = gw5a.place_on_gw5a(design, seed, how, tell)
+                    placement, used = gw5a.place_on_gw5a(design, seed, how, tell, build.memories)
                 else:
                     placement = place(design, part.removeprefix("LFE5U-"), seed, how, tell)
                 found.append(placement)
             except UnroutedError as why:
                 unrouted[seed] = why
+            except gw5a.OverfullError as error:
+                sys.exit(f"{options.config}: {error}")
     on = [gw5a.PART] if target == "gw5a" else []
     name = "-".join(filter(None, (options.config, options.block, *on)))
     content = {
