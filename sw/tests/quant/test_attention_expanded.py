@@ -38,7 +38,7 @@ def expanded(data: bytes, **given: np.ndarray) -> list[str]:
     sessions = [open_onnx(x, level="DISABLE_ALL") for x in (data, model.SerializeToString())]
     wanted, found = (each.run(None, feed) for each in sessions)
     for one, other in zip(wanted, found, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=2e-6)
+        np.testing.assert_allclose(np.asarray(other), np.asarray(one), rtol=1e-5, atol=2e-6)
     return [node.op_type for node in model.graph.node]
 
 

@@ -96,4 +96,4 @@ class OnnxGpt:
         step, rows_axis, columns_axis = (np.array([n]) for n in (1, 2, 3))
         some = b.node("Slice", seen, first, last, rows_axis, step)
         mask = b.node("Slice", some, np.array([0]), last, columns_axis, step)
-        return mask, scores, np.float32(-1e4)
+        return mask, scores, np.array(-1e4, np.float32)

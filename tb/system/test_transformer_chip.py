@@ -1,0 +1,60 @@
+"""Transformers that ``quantize`` writes, on the Verilated chip: every tensor is LiteRT's."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from tpulite.frontend.files import load_graph
+from tpulite.frontend.states import with_states
+from tpulite.golden.timing import predict_cycles
+from tpulite.quant.calibrate import quantize_onnx
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import Comparing, compare_model
+from tpulite.runtime.model_run import Runner
+from tpulite.runtime.oracles import open_oracle
+from tpulite_tb.machines import FEW_LANES
+from tpulite_testing.files.onnx_optimized import fuse_transformer
+from tpulite_testing.graphs.onnx_decoders import OnnxDecoder
+from tpulite_testing.graphs.onnx_encoders import OnnxEncoder
+
+CYCLES = 0.02
+"""Of a run, relative."""
+
+
+def check(
+    path: Path, frames: Sequence[Mapping[str, np.ndarray]], states: Mapping[str, str]
+) -> None:
+    """Compare all tensors of runs on golden model and chip with LiteRT; and cycles."""
+    graph = with_states(load_graph(path), [*states.items()])
+    model = Model.load(graph, config=FEW_LANES).compile()
+    assert len(model.programs) == 1
+    frames = [{name: frame[name] for name in graph.inputs} for frame in frames]
+    oracle = open_oracle("litert-ref", path, graph)
+    for device in ("golden", "rtl"):
+        compared = compare_model(model, oracle, frames, Comparing(device=device))
+        assert compared.same and compared.inputs == len(frames), str(compared)
+    cycles = Runner(model, "rtl").run(frames[0]).cycles
+    assert cycles is not None
+    predicted = sum(predict_cycles(each.commands, FEW_LANES) for each in model.programs)
+    print(f"{predicted} cycles predicted, {cycles[0]} counted")
+    assert abs(predicted / cycles[0] - 1) <= CYCLES
+
+
+def test_an_encoder_as_minilm_s_is_litert_s(tmp_path):
+    made = OnnxEncoder(tokens=8, width=32, heads=2, added=True, words=True)
+    data = fuse_transformer(made.build(), "bert", made.heads, made.width)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(quantize_onnx(data, made.samples(8), numerics="litert-ref"))
+    check(path, made.samples(2), {})
+
+
+def test_tokens_of_a_llama_s_block_are_litert_s_with_their_cache(tmp_path):
+    made = OnnxDecoder(tokens=1, width=32, hidden=48, window=8)
+    data = made.build()
+    path = tmp_path / "net.onnx"
+    path.write_bytes(quantize_onnx(data, made.sequence(data, 12), numerics="litert-ref"))
+    check(path, made.sequence(data, 3), made.states)
