@@ -14,6 +14,8 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 pytest.importorskip("safetensors", reason="safetensors is missing (pip install safetensors)")
 pytest.importorskip("tokenizers", reason="tokenizers is missing (pip install tokenizers)")
 
+import onnx
+
 from tpulite.golden.machine.dram import Dram
 from tpulite.language.bert_weights import read_bert
 from tpulite.language.tokenizer_file import open_tokenizer
@@ -24,6 +26,8 @@ from tpulite_testing.hostile.language import LANGUAGE, language_corpus
 from tpulite_testing.hostile.mutants import mutant
 from tpulite_testing.hostile.trials import guarded, try_mutant
 from tpulite_testing.regress import thinned
+
+pytest_plugins = ("tpulite_testing.command_line",)
 
 _PART, _QUICK = 500, 6
 _PARTS = thinned(
@@ -205,6 +209,19 @@ def test_tokens_have_no_huge_numbers(tmp_path):
 def test_windows_that_no_computer_holds_are_refused():
     with pytest.raises(ValueError, match=r"DRAM of 1,125,899,906,842,624 bytes"):
         Dram(2**50)
+
+
+def test_what_search_says_of_an_encoder_begins_with_its_file(tpulite, tmp_path):
+    whole = language_corpus()["encoder"][0]
+    model = onnx.load_model_from_string(whole.data)
+    for entry in model.graph.input:
+        entry.type.tensor_type.shape.dim[1].dim_value = 2
+    for name, data in {**whole.beside, "two.onnx": model.SerializeToString()}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    words = ("--model", "two.onnx", "--tokenizer", "bert/tokenizer.json")
+    code, _, err = tpulite("search", "texts", "red", *words)
+    assert (code, err) == (2, "tpulite: two.onnx: a text needs more than 2 tokens\n")
 
 
 def test_tokenizers_neither_pad_nor_cut(tmp_path):

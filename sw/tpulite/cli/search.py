@@ -21,6 +21,7 @@ from tpulite.cli.common import (
     say,
 )
 from tpulite.cli.help import Topic, command, option
+from tpulite.cli.inputs import errors_named
 from tpulite.cli.paths import PATH, PackagedModel
 from tpulite.configs import named_config
 from tpulite.counted import counted
@@ -127,7 +128,8 @@ def search(  # noqa: PLR0913 - options of the command
             "choose names with --files; files must be UTF-8, up to 1 MiB"
         )
     console = Console(stderr=True)
-    with console.status("load") as status:
+    beside = (path if path.is_dir() else path.parent) / "tokenizer.json"
+    with console.status("load") as status, errors_named(path, tokenizer or beside):
         encoder = load_encoder(
             path,
             tokenizer,
