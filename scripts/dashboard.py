@@ -13,6 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from textwrap import fill
 
 from tpulite_tb.coverage.record import read_record
 from tpulite_tb.coverage.summary import KINDS, Share, Shares, total
@@ -34,6 +35,7 @@ _COMMANDS = {
 }
 """What measures all rows of each table."""
 _NOTHING = "—"
+_WIDTH = 120
 _MUTANT_FATES = ("tried", "killed", "equivalent", "excused", "lives", "undecided")
 
 
@@ -151,8 +153,17 @@ def page_text() -> str:
     headings = ["component", "bench", *KINDS.values(), "waived", "proofs", "mutants killed", "live"]
     lines = [headings, ["---", "---", *["---:"] * (len(headings) - 2)], *rows()]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    text = _replaced(PAGE.read_text(), _BEGIN, _END, table)
+    text = _replaced(PAGE.read_text(), _BEGIN, _END, f"{sums()}\n\n{table}")
     return _replaced(text, _BEGIN_STALE, _END_STALE, "\n".join(stale_lines()))
+
+
+def sums() -> str:
+    """Say how many points of coverage all components have."""
+    texts = []
+    for kind, share in total(read_record(COVERAGE)).items():
+        counts = f"{share.waived:,} waived, {share.points - share.waived - share.reached:,} missed"
+        texts.append(f"{share.points:,} {KINDS[kind]} ({counts})")
+    return fill(f"Points of all components: {', '.join(texts)}.", width=_WIDTH)
 
 
 def stale_lines() -> list[str]:

@@ -132,20 +132,6 @@ def test_cycles_of_fewer_lanes_are_compared_with_those_recorded(title, workload)
     ]
 
 
-def test_coverage_is_the_sum_over_components():
-    with (ROOT / "tb/coverage.csv").open() as file:
-        rows = list(csv.DictReader(file))
-
-    def total(kind: str, column: str = "points") -> str:
-        return f"{sum(int(row[column]) for row in rows if row['kind'] == kind):,}"
-
-    text = " ".join((DOCS / "trust.md").read_text().split())
-    assert f"All {total('toggle')} toggles, {total('line')} lines and" in text
-    assert f"and {total('branch')} branches are reached or waived" in text
-    assert f"{total('toggle', 'waived')} of the toggles are waived" in text
-    assert f"{total('state', 'waived')} of {total('state')} states" in text
-
-
 @pytest.mark.parametrize(
     "name",
     [

@@ -70,7 +70,7 @@ JOBS = {
     ),
     "hostile-language": Job(
         "tpulite_testing.jobs.files:hostile_language",
-        "damaged and hostile files of language models, encoders and states, read likewise",
+        "hostile files of language models, encoders, states and float networks, read likewise",
         5,
         libraries=(_LITERT, *_ONNX, *_LANGUAGE),
     ),
