@@ -20,6 +20,7 @@ from typing import Any
 from tpulite.arch.config import Config
 from tpulite.compiler.bound_choice import choose_bound
 from tpulite.compiler.options import Options
+from tpulite.compiler.rewrite.averages import multiply_averages
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.joins import align_joins
 from tpulite.compiler.rewrite.maxima import separate_maxima
@@ -138,6 +139,7 @@ REWRITES = (
     Pass("order-layers", _layers(order_layers)),
     Pass("join-transposes", _for_machine(join_transposes)),
     Pass("substitute-layers", _for_machine(substitute_layers), needed=True, adds_zeros=True),
+    Pass("multiply-averages", _for_machine(multiply_averages), adds_zeros=True),
     Pass("separate-maxima", _for_machine(separate_maxima)),
     Pass("align-joins", _for_machine(align_joins), adds_zeros=True),
     Pass("join-neighbors", _of_images(join_neighbors), switches=("dense_mode",), adds_zeros=True),
