@@ -21,6 +21,7 @@ from tpulite.arch.config import Config
 from tpulite.compiler.bound_choice import choose_bound
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.averages import multiply_averages
+from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.joins import align_joins
 from tpulite.compiler.rewrite.maxima import separate_maxima
@@ -129,6 +130,7 @@ _SPLITS = (
 
 REWRITES = (
     Pass("tabulate-chains", _layers(tabulate_chains), switches=("simplify",)),
+    Pass("turn-maxima", _for_machine(turn_maxima)),
     Pass("fold-channel-moves", _fold_moves, adds_zeros=True),
     Pass("fold-pixel-moves", _for_machine(fold_pixel_moves), adds_zeros=True),
     *_SPLITS,

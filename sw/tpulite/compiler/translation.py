@@ -2,6 +2,7 @@
 
 from tpulite.compiler.options import Options
 from tpulite.compiler.passes import split_layers
+from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
@@ -40,6 +41,8 @@ def validate_translation(
         See :func:`tpulite.golden.validation.validate`, as for the list that is returned and errors.
     """
     short = tabulate_chains(layers) if options.simplify else layers
+    if "turn-maxima" not in options.without:
+        short = turn_maxima(short, program.config)
     moved = short
     for name, fold in _FOLDS.items():
         if name not in options.without:
