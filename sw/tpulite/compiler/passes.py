@@ -30,6 +30,7 @@ from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.outputs import join_outputs
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.compiler.rewrite.picks import fill_blocks, mark_views, split_picks
+from tpulite.compiler.rewrite.pixel_blocks import fill_vectors
 from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
 from tpulite.compiler.rewrite.results import leave_patches
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
@@ -147,6 +148,7 @@ REWRITES = (
     Pass("join-neighbors", _of_images(join_neighbors), switches=("dense_mode",), adds_zeros=True),
     Pass("join-outputs", _of_images(join_outputs), adds_zeros=True),
     Pass("leave-patches", _layers(leave_patches)),
+    Pass("fill-vectors", _of_images(fill_vectors), adds_zeros=True),
     Pass("fill-blocks", _for_machine(fill_blocks), needed=True, adds_zeros=True),
     Pass("pack-patches", _of_images(pack_patches), switches=("dense_mode",), adds_zeros=True),
     Pass("mark-views", _for_machine(mark_views), adds_zeros=True),

@@ -90,9 +90,8 @@ def place_activations(
             name, window, offsets[window], lines, channels, dtype, shape, packed_rows, batch
         )
         if (packed := layers.packed.get(name)) is not None:
-            made = replace(
-                packed, offset=made.offset, m=lines, packed_rows=packed_rows, batch=batch
-            )
+            fields = {"m": lines, "packed_rows": packed_rows, "batch": batch}
+            made = replace(packed, window=window, offset=made.offset, **fields)
         offsets[window] += -(-made.nbytes(config) // BEAT_BYTES) * BEAT_BYTES
         return made
 

@@ -1,0 +1,182 @@
+"""Rectangles of pixels as channels of layers that see each element by itself.
+
+Vectors of few channels, or of channels that are no multiple of a vector, are partly empty. Between
+inputs and results of a network the host can fill them with more pixels.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from tpulite.arch.config import Config
+from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.extents import activation_rows
+from tpulite.graph.layers import (
+    Activation,
+    Affine,
+    Depthwise,
+    Elementwise,
+    Layer,
+    LayerGraph,
+    Lut,
+    Requantization,
+)
+from tpulite.program import Patches, TensorSpec
+
+__all__ = ["fill_vectors"]
+
+_LEAST = 16
+"""A sixteenth of the rows must be saved, or the host has to move pixels for nothing."""
+
+_Shape = tuple[int, int, int]
+
+
+def fill_vectors(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with rectangles of pixels as channels, where that takes fewer rows.
+
+    That is done for layers of single elements whose activations come from and go to the host.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+    for some in _together(layers):
+        shape = layers.activations[some[0].output].shape
+        if all(_of_elements(layer, layers, shape) for layer in some):
+            size = _rectangle(shape, config)
+            if size != (1, 1) and (names := _images(some, layers)) is not None:
+                layers = _filled(layers, some, names, size)
+    return layers
+
+
+def _together(layers: LayerGraph) -> list[list[Layer]]:
+    """Return layers by the activations, other than known ones, that they share."""
+    found: list[tuple[set[str], list[Layer]]] = []
+    for layer in layers.layers:
+        names = {layer.output, *layer.inputs} - layers.constants.keys()
+        mine = [each for each in found if each[0] & names]
+        found = [each for each in found if not each[0] & names]
+        joined = [one for _, some in mine for one in some]
+        found.append((names.union(*(known for known, _ in mine)), [*joined, layer]))
+    return [some for _, some in found]
+
+
+def _of_elements(layer: Layer, layers: LayerGraph, shape: _Shape) -> bool:
+    """Return whether each element of a result depends on those in its place alone."""
+    if isinstance(layer, Depthwise):
+        geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
+        if geometry != (1, 1, 1, 1, 0, 0, 0, 0) or layer.requantization is None:
+            return False
+    elif not isinstance(layer, Affine | Elementwise | Lut):
+        return False
+    names = (*layer.inputs, layer.output)
+    return all(layers.activations[x].shape == shape or x in layers.constants for x in names)
+
+
+def _images(some: Iterable[Layer], layers: LayerGraph) -> set[str] | None:
+    """Return all activations of some layers, or None if the host has one in another form."""
+    names = {name for layer in some for name in (*layer.inputs, layer.output)}
+    ends = {*layers.inputs, *layers.outputs} & names
+    if ends & (layers.packed.keys() | ({*layers.inputs} & {*layers.outputs})):
+        return None
+    return names
+
+
+def _rectangle(shape: _Shape, config: Config) -> tuple[int, int]:
+    """Return the smallest rectangle with which an activation takes about the fewest rows."""
+    height, width, _ = shape
+    rows = activation_rows(Activation(shape), config)
+    least, best = rows - rows // _LEAST - 1, (1, 1)
+    limit = config.array_size
+    sizes = (
+        (y, x) for y in range(1, min(height, limit) + 1) for x in range(1, min(width, limit) + 1)
+    )
+    for size in sorted(sizes, key=lambda size: (size[0] * size[1], size[0])):
+        if size[0] * size[1] > limit:
+            break
+        taken = activation_rows(Activation(_patched(shape, size)), config)
+        if taken < least:
+            least, best = taken, size
+    return best
+
+
+def _patched(shape: _Shape, size: tuple[int, int]) -> _Shape:
+    """Return the shape with rectangles of pixels as channels."""
+    height, width, channels = shape
+    return -(-height // size[0]), -(-width // size[1]), size[0] * size[1] * channels
+
+
+def _filled(
+    layers: LayerGraph, some: list[Layer], names: set[str], size: tuple[int, int]
+) -> LayerGraph:
+    """Return the network with rectangles of pixels as channels of some layers."""
+    pixels = size[0] * size[1]
+    images, constants = dict(layers.activations), dict(layers.constants)
+    for name in names:
+        shape = images[name].shape
+        if shape[:2] == (1, 1) and name in constants:
+            constants[name] = np.tile(constants[name], pixels)
+        elif name in constants:
+            constants[name] = _patches(constants[name], size)
+        wide = constants[name].shape if name in constants else _patched(shape, size)
+        images[name] = replace(images[name], shape=wide)
+    mine = {layer.name: _repeated(layer, pixels) for layer in some}
+    packed = {
+        name: _host_form(name, layers, size)
+        for name in (*layers.inputs, *layers.outputs)
+        if name in names
+    }
+    return replace(
+        layers,
+        layers=tuple(mine.get(layer.name, layer) for layer in layers.layers),
+        activations=images,
+        constants=constants,
+        packed={**layers.packed, **packed},
+    )
+
+
+def _patches(value: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return a known activation with rectangles of pixels as channels; what is missing is 0."""
+    rows, columns, depth = _patched(value.shape, size)
+    more = (rows * size[0] - value.shape[0], columns * size[1] - value.shape[1])
+    whole = np.pad(value, ((0, more[0]), (0, more[1]), (0, 0)))
+    parts = whole.reshape(rows, size[0], columns, size[1], -1)
+    return np.ascontiguousarray(parts.transpose(0, 2, 1, 3, 4).reshape(rows, columns, depth))
+
+
+def _repeated(layer: Layer, pixels: int) -> Layer:
+    """Return a layer that does to each pixel of a rectangle what it did to a pixel."""
+    if isinstance(layer, Affine):
+        record = _repeated_record(layer.requantization, pixels)
+        return replace(layer, gain=np.tile(layer.gain, pixels), requantization=record)
+    if isinstance(layer, Depthwise) and layer.requantization is not None:
+        record = _repeated_record(layer.requantization, pixels)
+        return replace(layer, weight=np.tile(layer.weight, pixels), requantization=record)
+    return layer
+
+
+def _repeated_record(record: Requantization, pixels: int) -> Requantization:
+    """Return how the channels of a pixel are requantized, once for each pixel."""
+    names = ("multiplier", "shift", "bias", "rounding", "low", "high")
+    arrays = {name: getattr(record, name) for name in names}
+    return replace(record, **{n: np.tile(x, pixels) for n, x in arrays.items() if np.size(x) > 1})
+
+
+def _host_form(name: str, layers: LayerGraph, size: tuple[int, int]) -> TensorSpec:
+    """Return how the host has an input or a result."""
+    height, width, channels = layers.activations[name].shape
+    rows, columns, _ = _patched((height, width, channels), size)
+    return TensorSpec(
+        name,
+        Window.INPUT if name in layers.inputs else Window.OUTPUT,
+        0,
+        m=rows * columns,
+        channels=channels,
+        dtype="uint8" if name in layers.unsigned else "int8",
+        image=(height, width),
+        patches=Patches((rows, columns), size=size, step=size, pad=(0, 0), fill=0),
+    )
