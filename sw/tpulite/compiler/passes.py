@@ -20,6 +20,7 @@ from typing import Any
 from tpulite.arch.config import Config
 from tpulite.compiler.bound_choice import choose_bound
 from tpulite.compiler.options import Options
+from tpulite.compiler.rewrite.addends import scale_addends
 from tpulite.compiler.rewrite.averages import multiply_averages
 from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
@@ -136,6 +137,7 @@ REWRITES = (
     Pass("fold-pixel-moves", _for_machine(fold_pixel_moves), adds_zeros=True),
     *_SPLITS,
     Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
+    Pass("scale-addends", _for_machine(scale_addends)),
     Pass("compare-terms", _for_machine(compare_terms)),
     Pass("remove-unread-pixels", _layers(remove_unread_pixels), switches=("simplify",)),
     Pass("stack-images", _stack),

@@ -2,6 +2,7 @@
 
 from tpulite.compiler.options import Options
 from tpulite.compiler.passes import split_layers
+from tpulite.compiler.rewrite.addends import scale_addends
 from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
@@ -49,6 +50,8 @@ def validate_translation(
             moved = fold(moved, program.config)
     split = split_layers(moved, program.config)
     narrow = simplify_layers(split, program.config, options).layers
+    if "scale-addends" not in options.without:
+        narrow = scale_addends(narrow, program.config)
     if "compare-terms" not in options.without:
         narrow = compare_terms(narrow, program.config)
     return [*compare_layers(short, split, seed=seed), *validate(narrow, program, seed=seed)]

@@ -1,0 +1,132 @@
+"""Sums with a constant for each channel as products by channel and biases.
+
+A sum takes two turns of each lane of the vector path for a vector, a product by channel one, and
+reads one operand.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.numerics import INT8, Rounding
+from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
+from tpulite.golden.layers import run_layer
+from tpulite.golden.ops import requantize_sums, scale_operand
+from tpulite.graph.layers import Affine, Elementwise, Layer, LayerGraph, Requantization
+
+__all__ = ["scale_addends"]
+
+_EVERY = np.arange(INT8[0], INT8[-1] + 1, dtype=np.int8).reshape(-1, 1, 1)
+"""An activation that holds every byte once."""
+
+_GAINS = 32_767 - np.arange(16)
+"""Gains that are tried: each puts the steps of a channel in slightly other places."""
+
+_NUDGES = (0, 1, -1)
+"""What is added to biases: where a line meets halves, sums round them all up, or all down."""
+
+_ONE = 1 << 31
+"""Multiplier of 1."""
+
+_LARGEST_BIAS = 1 << 30
+
+
+def scale_addends(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with products by channel instead of sums with constants by channel.
+
+    A product rounds once what a sum rounds three times. So each channel of each product is compared
+    with the sum for every byte, and sums that no product is stay.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network.
+    config : Config
+        The machine.
+    """
+    made = [_scaled(layer, layers, config) or layer for layer in layers.layers]
+    if all(new is old for new, old in zip(made, layers.layers, strict=True)):
+        return layers
+    read = {name for layer in made for name in layer.inputs}
+    constants = {name: x for name, x in layers.constants.items() if name in read}
+    return replace(layers, layers=tuple(made), constants=constants).with_layers(made)
+
+
+def _scaled(layer: Layer, layers: LayerGraph, config: Config) -> Affine | None:
+    """Return a product by channel that computes the same as a layer in fewer cycles."""
+    if not isinstance(layer, Elementwise) or layer.op not in ("add", "sub"):
+        return None
+    name, addend = layer.inputs
+    constant = layers.constants.get(addend)
+    if constant is None or name in layers.constants or constant.shape[:2] != (1, 1):
+        return None
+    found = _product(layer, constant)
+    if found is None:
+        return None
+    image = layers.activations[name]
+    cycles = [
+        compute_cycles(one, (image, image), image.shape[:2], config).vpu for one in (found, layer)
+    ]
+    records = transfer_cycles(image.shape[2] * RECORD_BYTES // config.row_bytes, config)
+    return found if cycles[0] + records < cycles[1] else None
+
+
+def _product(layer: Elementwise, constant: NDArray[np.int8]) -> Affine | None:
+    """Return a product by channel that is a sum with a constant for every byte."""
+    wanted = run_layer(layer, np.repeat(_EVERY, constant.shape[2], axis=2), constant)[:, 0]
+    terms = [
+        scale_operand(
+            value,
+            zero_point=layer.zero_points[i],
+            multiplier=layer.multipliers[i],
+            shift=layer.shifts[i],
+            scaling=layer.scaling,
+        )
+        for i, value in enumerate((_EVERY[:, 0, 0], constant[0, 0]))
+    ]
+    sums, offsets = terms[0], terms[1] * (-1 if layer.op == "sub" else 1)
+    record = layer.requantization
+    unit = float(record.multiplier[0]) / _ONE * 2.0 ** float(record.shift[0])
+    slope = (int(sums[-1]) - int(sums[0])) * unit / (len(sums) - 1)
+    # What the line is at the byte 0, in steps of the result.
+    middle = (int(sums[-INT8[0]]) + offsets + record.bias) * unit
+    return _line(layer, wanted, slope, middle)
+
+
+def _line(
+    layer: Elementwise, wanted: NDArray[np.int8], slope: float, middle: NDArray[np.float64]
+) -> Affine | None:
+    """Return the product by channel that is ``wanted``, [256, C]; None if none is found."""
+    if slope <= 0:
+        return None
+    channels = len(middle)
+    gains = np.zeros(channels, np.int16)
+    arrays = {"multiplier": np.zeros(channels, np.int64), "shift": np.zeros(channels, np.int64)}
+    bias, left = np.zeros(channels, np.int32), np.ones(channels, bool)
+    for gain, nudge in product(_GAINS, _NUDGES):
+        fraction, exponent = np.frexp(slope / gain)
+        biases = np.rint(middle * gain / slope) + nudge
+        if np.abs(biases[left]).max() > _LARGEST_BIAS:
+            return None
+        gains[left], bias[left] = gain, biases[left].astype(np.int32)
+        arrays["multiplier"][left], arrays["shift"][left] = round(fraction * _ONE), exponent
+        try:
+            record = Requantization(
+                **arrays,
+                bias=bias,
+                rounding=Rounding.AWAY,
+                zero_point=layer.requantization.zero_point,
+                low=layer.requantization.low,
+                high=layer.requantization.high,
+            )
+        except ValueError:
+            return None  # steeper or flatter than records can say
+        sums = _EVERY[:, 0].astype(np.int64) * gains
+        left = (requantize_sums(sums, record) != wanted).any(axis=0)
+        if not left.any():
+            ends = {"name": layer.name, "inputs": layer.inputs[:1], "output": layer.output}
+            return Affine(**ends, gain=gains, requantization=record)
+    return None
