@@ -10,7 +10,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 from tpulite.compiler.options import Options
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
-from tpulite_testing.drawn.layer_graphs import FOCUS, PARAMETRIC, SCORES
+from tpulite_testing.drawn.layer_graphs import KINDS
 from tpulite_testing.jobs import plain
 from tpulite_testing.plain.draw import FAMILIES, draw_network
 from tpulite_testing.reached.page import draw_all, page, unreached
@@ -33,7 +33,7 @@ def reached():
     for seed in range(150):
         case = random_compilation(Seeded(seed))
         found.add_layers(case.graph, case.config, case.options)
-    for more in (PARAMETRIC, SCORES, FOCUS):
+    for more in KINDS:
         for seed in range(10):
             case = random_compilation(Seeded(seed), more=more)
             found.add_layers(case.graph, case.config, case.options)

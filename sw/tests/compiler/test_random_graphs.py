@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tpulite.compiler.pipeline import compile_layers
 from tpulite_testing.drawn.choices import Drawn, Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
-from tpulite_testing.drawn.layer_graphs import FOCUS, PARAMETRIC, SCORES
+from tpulite_testing.drawn.layer_graphs import KINDS
 from tpulite_testing.regress import REGRESS
 
 GRAPHS = int(os.environ.get("TPULITE_RANDOM_GRAPHS", "60" if REGRESS else "12"))
@@ -42,7 +42,7 @@ def test_programs_compute_what_their_layers_do(case):
     event(f"batch {case.options.batch}")
 
 
-@pytest.mark.parametrize("more", [PARAMETRIC, SCORES, FOCUS], ids=lambda steps: steps[0])
+@pytest.mark.parametrize("more", KINDS, ids=lambda steps: steps[0])
 @pytest.mark.parametrize("seed", range(60 if REGRESS else 12))
 def test_programs_with_more_of_some_steps_compute_what_their_layers_do(seed, more):
     fits(random_compilation(Seeded(seed), most=8, more=more).quick())

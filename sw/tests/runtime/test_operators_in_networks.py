@@ -6,11 +6,14 @@ import pytest
 pytest.importorskip("onnx", reason="ONNX is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+from tpulite.compiler.passes import run_rewrites
+from tpulite.compiler.state import State
 from tpulite.golden.timing import predict_cycles
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.oracles.model_tensors import equals_library
+from tpulite_testing.quick_options import quick_options
 
 RNG = np.random.default_rng(2025)
 SCALE, ZERO = 0.05, -128
@@ -99,6 +102,33 @@ def test_operator_runs_between_convolutions(tmp_path, name):
     y = conv(b, OPERATORS[name](b, x), 7)
     model = equals_library(tmp_path, b.build(y), exact)
     assert [type(segment) for segment in model.segments] == [MachineSegment]
+
+
+def average(b, x):
+    return b.pool("AVERAGE_POOL_2D", x, (9, 9), padding="SAME")
+
+
+ALONE = {
+    "functions of 3 channels": (unary("LOGISTIC", 1 / 256), 3, ("fill-vectors",)),
+    "slopes of 3 channels": (with_constant("PRELU", 1, 1, 3), 3, ("fill-vectors",)),
+    "sums with 20 channels": (with_constant("ADD", 20), 20, ("scale-addends", "fill-vectors")),
+    "differences with 32 channels": (with_constant("SUB", 32), 32, ("scale-addends",)),
+    "products with 20 channels": (with_constant("MUL", 20), 20, ("fill-vectors",)),
+    "averages of most pixels": (average, 24, ("multiply-averages",)),
+    "largest channel": (reduction("REDUCE_MAX", 3), 40, ("turn-maxima",)),
+    "smallest channel": (reduction("REDUCE_MIN", 3), 40, ("turn-maxima",)),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_operator_runs_alone(tmp_path, name):
+    add, channels, passes = ALONE[name]
+    b = Builder()
+    model = equals_library(tmp_path, b.build(add(b, b.input((1, 9, 10, channels), SCALE, ZERO))))
+    (segment,) = model.segments
+    assert isinstance(segment, MachineSegment)
+    state = State.of(model.layers[0], model.config, quick_options())
+    assert {*passes} <= {*run_rewrites(state).changed}
 
 
 def test_integers_without_scale_are_the_librarys(tmp_path):

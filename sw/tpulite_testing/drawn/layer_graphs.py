@@ -5,9 +5,20 @@ import numpy as np
 from tpulite.graph.layers import Activation, Concat, Layer, LayerGraph, Pick, Pool
 from tpulite_testing.drawn.builder import CHANNELS
 from tpulite_testing.drawn.choices import Choices
-from tpulite_testing.drawn.parametric_steps import ParametricSteps
+from tpulite_testing.drawn.reduction_steps import ReductionSteps
 
-__all__ = ["EVERY", "FOCUS", "MATRICES", "MOVING", "PARAMETRIC", "SCORES", "random_layer_graph"]
+__all__ = [
+    "ELEMENTS",
+    "EVERY",
+    "FOCUS",
+    "KINDS",
+    "MATRICES",
+    "MOVING",
+    "PARAMETRIC",
+    "REDUCED",
+    "SCORES",
+    "random_layer_graph",
+]
 
 _STEPS = (
     *("lut", "affine", "pad", "max", "average", "sum", "concat", "reshape", "dense", "scale"),
@@ -39,6 +50,15 @@ SCORES = ("scores",) * 6
 FOCUS = ("focus",) * 6
 """More steps, which convolve squares of pixels as channels."""
 
+REDUCED = ("halves", "clipped") * 3
+"""More steps, which reduce channels and average clipped windows."""
+
+ELEMENTS = ("lut", "affine", "scale", "add") * 20
+"""So many more steps of single elements that most layers are such."""
+
+KINDS = (PARAMETRIC, SCORES, FOCUS, REDUCED, ELEMENTS)
+"""Steps that most graphs lack, by what they are for."""
+
 EVERY = (*MOVING, "upwards", "upwards", *MATRICES)
 """All steps that came later."""
 
@@ -53,7 +73,7 @@ def random_layer_graph(
     return _Graphs(choices, largest).build(most, more)
 
 
-class _Graphs(ParametricSteps):
+class _Graphs(ReductionSteps):
     """Adds layers and whole structures of layers."""
 
     def build(self, most: int, more: tuple[str, ...]) -> LayerGraph:

@@ -9,7 +9,7 @@ from tpulite.compiler.options import Options
 from tpulite.frontend.tflite.writer import write_tflite
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation
-from tpulite_testing.drawn.layer_graphs import FOCUS, PARAMETRIC, SCORES
+from tpulite_testing.drawn.layer_graphs import KINDS
 from tpulite_testing.jobs import plain
 from tpulite_testing.jobs.networks import operators_graph
 from tpulite_testing.plain.draw import FAMILIES, draw_network
@@ -62,7 +62,8 @@ errors, so this page counts the rewrites, and pairs of rewrites, that random tes
 There are three kinds of networks: {plain} typical networks in each format
 (`tpulite_testing.plain`), {operators} TFLite networks of random operators in sequence, and
 {graphs} graphs of layers, with forms that are rare in files, {parametric} with more slopes by
-channel, as many with products by transposed images, and as many with squares of pixels as channels.
+channel, and as many each with products by transposed images, with squares of pixels as channels,
+with reductions of channels and averages of clipped windows, and of layers of single elements.
 `tpulite regress --jobs
 plain-tflite,plain-onnx,litert-networks,random-graphs` compares their results bit by bit with a
 library or with the definition of the layers, and `make test` does so for some of them. `python
@@ -106,7 +107,7 @@ def draw_all() -> dict[str, Reached]:
     for seed in range(_GRAPHS):
         case = random_compilation(Seeded(seed))
         found["layers"].add_layers(case.graph, case.config, case.options)
-    for more in (PARAMETRIC, SCORES, FOCUS):
+    for more in KINDS:
         for seed in range(_PARAMETRIC):
             case = random_compilation(Seeded(seed), more=more)
             found["layers"].add_layers(case.graph, case.config, case.options)
