@@ -9,7 +9,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.place.requantizations import average_requantization
+from tpulite.compiler.plan.requantizations import average_requantization
 from tpulite.golden.layers import run_layers
 from tpulite.golden.ops import requantize
 from tpulite.graph.layers import (

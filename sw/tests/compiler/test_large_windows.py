@@ -12,7 +12,7 @@ from tpulite.compiler.group.candidates import Candidates
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.options import Options
-from tpulite.compiler.place.requantizations import average_requantization
+from tpulite.compiler.plan.requantizations import average_requantization
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph, Lut, Pool

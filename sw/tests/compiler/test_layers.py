@@ -4,8 +4,8 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import Rounding
-from tpulite.compiler.place.requantizations import average_requantization
 from tpulite.compiler.plan.depthwise_plan import depthwise_plan
+from tpulite.compiler.plan.requantizations import average_requantization
 from tpulite.graph.layers import (
     Activation,
     Affine,

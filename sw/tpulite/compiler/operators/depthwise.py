@@ -22,8 +22,8 @@ from tpulite.compiler.operators.operator import Constants, Operator, Task
 from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut
-from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.plan.depthwise import FilterFacts, depthwise_strategies, filter_rows
+from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import Depthwise, Pool, Requantization

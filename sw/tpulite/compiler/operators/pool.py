@@ -17,9 +17,9 @@ from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut, even_cut
 from tpulite.compiler.place.constants import common_record
-from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.plan.pool import PoolFacts, pool_rows, pool_strategies
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
+from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import Pool

@@ -104,7 +104,7 @@ def _line(
         return None
     channels = len(middle)
     gains = np.zeros(channels, np.int16)
-    arrays = {"multiplier": np.zeros(channels, np.int64), "shift": np.zeros(channels, np.int64)}
+    multiplier, shift = np.zeros((2, channels), np.int64)
     bias, left = np.zeros(channels, np.int32), np.ones(channels, bool)
     for gain, nudge in product(_GAINS, _NUDGES):
         fraction, exponent = np.frexp(slope / gain)
@@ -112,10 +112,11 @@ def _line(
         if np.abs(biases[left]).max() > _LARGEST_BIAS:
             return None
         gains[left], bias[left] = gain, biases[left].astype(np.int32)
-        arrays["multiplier"][left], arrays["shift"][left] = round(fraction * _ONE), exponent
+        multiplier[left], shift[left] = round(fraction * _ONE), exponent
         try:
             record = Requantization(
-                **arrays,
+                multiplier=multiplier,
+                shift=shift,
                 bias=bias,
                 rounding=Rounding.AWAY,
                 zero_point=layer.requantization.zero_point,

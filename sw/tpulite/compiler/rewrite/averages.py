@@ -13,8 +13,8 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.plan.layer_cost import compute_cycles
+from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.graph.layers import (
     Activation,
     Conv,

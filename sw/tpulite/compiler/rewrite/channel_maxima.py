@@ -6,7 +6,7 @@ picks a half, one that picks what the other half has more, and their sum.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,9 +110,9 @@ def _halving(layer: Layer, layers: LayerGraph) -> _Halving | None:
     if any(x not in layers.makers or layers.sole_reader(x) is not layer for x in layer.inputs):
         return None
     more, high = (layers.makers[x] for x in layer.inputs)
-    picked, subtracted = _weights(high), _weights(more)
-    if picked is None or subtracted is None or more.inputs != high.inputs:
+    if not (_is_product(more) and _is_product(high)) or more.inputs != high.inputs:
         return None
+    picked, subtracted = high.counted[0, 0], more.counted[0, 0]
     if not (picked.sum(axis=0) == 1).all() or np.count_nonzero(picked) != picked.shape[1]:
         return None
     low = subtracted + picked
@@ -125,13 +125,11 @@ def _halving(layer: Layer, layers: LayerGraph) -> _Halving | None:
     return _Halving(high.inputs[0], (high, more, layer), *rows, least=zero == INT8[-1])
 
 
-def _weights(layer: Layer) -> NDArray[np.int64] | None:
-    """Return the weights, [C, N], of a convolution of single pixels; None of another layer."""
+def _is_product(layer: Layer) -> TypeGuard[Conv]:
+    """Return whether a layer is a convolution of single pixels as they are."""
     if not isinstance(layer, Conv) or layer.weight.shape[:2] != (1, 1) or layer.int16:
-        return None
-    if layer.input_zero_point or layer.stride != (1, 1) or any(layer.padding):
-        return None
-    return layer.counted[0, 0]
+        return False
+    return not layer.input_zero_point and layer.stride == (1, 1) and not any(layer.padding)
 
 
 def _adds(record: Requantization | None, zero: int) -> bool:
@@ -203,7 +201,7 @@ class _Steps:
         if channels <= size:
             return x
         height, width, _ = self.images[x].shape
-        axes = {"rows": tuple(range(height)), "columns": tuple(range(width))}
+        axes: dict[str, Any] = {"rows": range(height), "columns": range(width)}
         starts = sorted({*range(0, channels - size, size), channels - size})
         blocks = [self._add(Pick, x, **axes, channels=range(i, i + size)) for i in starts]
         while len(blocks) > 1:

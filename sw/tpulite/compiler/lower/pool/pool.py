@@ -14,10 +14,10 @@ from tpulite.compiler.lower.pool.sums import WindowSums
 from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
-from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_cuts import PoolPart, PoolPlan
 from tpulite.compiler.plan.pool_windows import Run, find_runs
+from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.graph.layers import Depthwise, Pool
 
 __all__ = ["PoolLowering"]

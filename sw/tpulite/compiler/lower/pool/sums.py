@@ -15,11 +15,11 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.pool.windows import InputTile, read_input_tile
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, channel_records
-from tpulite.compiler.place.requantizations import pool_requantization
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_rows import lines_at_once, sums_of_row
 from tpulite.compiler.plan.pool_windows import InputTiles, Run
+from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.graph.layers import Pool
 
 __all__ = ["WindowSums"]
