@@ -104,6 +104,10 @@ def _tile(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[n
     return [np.tile(x, counts)]
 
 
+def _broadcast(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    return [np.broadcast_to(values[0], outputs[0].shape)]
+
+
 def _space_to_depth(
     node: Node, values: list[np.ndarray], outputs: list[Tensor]
 ) -> list[np.ndarray]:
@@ -246,6 +250,7 @@ DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
     "tflite": {
         **_COMMON,
         "batch_to_space": _batch_to_space,
+        "broadcast_to": _broadcast,
         "depth_to_space": _depth_to_space,
         "mirror_pad": _mirror_pad,
         "resize_bilinear": _resize_bilinear,

@@ -182,6 +182,17 @@ def _tile(draw: MovementDraw) -> None:
     draw.add("TILE", [x, draw.known(counts)], [result], options_type="TileOptions")
 
 
+def _broadcast(draw: MovementDraw) -> None:
+    height, width = draw.choice((1, 1), (1, draw.integer(2, 9)), (draw.integer(2, 9), 1))
+    channels = draw.choice(1, draw.integer(2, 40))
+    x = draw.input((1, height, width, channels))
+    wanted = draw.integer(2, 9), draw.integer(2, 9), draw.integer(2, 40)
+    pairs = zip((height, width, channels), wanted, strict=True)
+    result = [1, *(larger if n == 1 else n for n, larger in pairs)]
+    options = {"options_type": "BroadcastToOptions"}
+    draw.add("BROADCAST_TO", [x, draw.known(result)], [result], **options)
+
+
 def _resize(draw: MovementDraw) -> None:
     x = draw.input()
     batch, height, width, channels = draw.model.shape(x)
@@ -275,6 +286,7 @@ _DRAWS: dict[str, Callable[[MovementDraw], None]] = {
     "tile": _tile,
     "transpose": _transpose,
     "unpack": _unpack,
+    "widened": _broadcast,
 }
 
 MOVEMENT = tuple(_DRAWS)

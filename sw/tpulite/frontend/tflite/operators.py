@@ -162,6 +162,7 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "AVERAGE_POOL_2D": (pool_conversion("average_pool", count_include_pad=False), 1),
     "BATCH_MATMUL": (_with_options("matmul", adj_x="AdjX", adj_y="AdjY"), 2),
     "BATCH_TO_SPACE_ND": (_with_options("batch_to_space"), 3),
+    "BROADCAST_TO": (_with_options("broadcast_to"), 2),
     "CONCATENATION": (_concat, 1),
     "CONV_2D": (convert_conv, 2),
     "DEPTHWISE_CONV_2D": (convert_depthwise, 2),

@@ -112,7 +112,7 @@ _MOVED: Mapping[str, tuple[str, ...]] = {
     "tflite": (
         *("cast", "concat", "gather", "pack", "reshape", "slice", "split", "strided_slice"),
         *("depth_to_space", "mirror_pad", "reverse", "space_to_depth", "split_v", "tile"),
-        *("transpose", "unpack"),
+        *("broadcast_to", "transpose", "unpack"),
     ),
     "onnx": ("concat", "reshape", "transpose"),
 }

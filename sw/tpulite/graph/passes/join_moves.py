@@ -11,7 +11,10 @@ from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.rewrite import count_uses, rebuild, same_meaning, unique_name
 
-_MOVES = ("reshape", "transpose", "tile", "pick", "slice", "strided_slice", "gather", "reverse")
+_MOVES = (
+    *("reshape", "transpose", "tile", "broadcast_to", "pick", "slice", "strided_slice"),
+    *("gather", "reverse"),
+)
 """Operators of one tensor and constants."""
 
 _MOST = 1 << 22

@@ -23,7 +23,7 @@ __all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack", "
 MOVEMENT = (
     *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
     *("resize_bilinear", "resize_nearest", "space_to_depth", "transpose", "pick"),
-    *("space_to_batch", "batch_to_space", "gather"),
+    *("space_to_batch", "batch_to_space", "gather", "broadcast_to"),
 )
 """Operators that :func:`lower_movement` takes."""
 
