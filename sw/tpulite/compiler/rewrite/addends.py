@@ -39,13 +39,6 @@ def scale_addends(layers: LayerGraph, config: Config) -> LayerGraph:
 
     A product rounds once what a sum rounds three times. So each channel of each product is compared
     with the sum for every byte, and sums that no product is stay.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     made = [_scaled(layer, layers, config) or layer for layer in layers.layers]
     if all(new is old for new, old in zip(made, layers.layers, strict=True)):

@@ -38,15 +38,7 @@ _MOST_WEIGHTS = 1 << 18
 
 
 def multiply_averages(layers: LayerGraph, config: Config) -> LayerGraph:
-    """Return the network with products instead of averages, where they take fewer cycles.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
-    """
+    """Return the network with products instead of averages, where they take fewer cycles."""
     made: list[Layer] = []
     images = dict(layers.activations)
     for layer in layers.layers:

@@ -36,13 +36,6 @@ def fill_vectors(layers: LayerGraph, config: Config) -> LayerGraph:
     """Return the network with rectangles of pixels as channels, where that takes fewer rows.
 
     That is done for layers of single elements whose activations come from and go to the host.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     for some in _together(layers):
         shape = layers.activations[some[0].output].shape
