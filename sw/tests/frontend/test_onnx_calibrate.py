@@ -106,6 +106,16 @@ def test_operators_that_onnx_runtime_would_leave_in_floats():
         assert op in computed
 
 
+def test_pads_of_chosen_axes_run_in_onnx_runtime_between_convolutions():
+    b = OnnxBuilder(opset=18)
+    y = b.node("Conv", b.input("x", (1, 3, 6, 6)), draw(4, 3, 1, 1))
+    y = b.node("Pad", y, np.array([-1, 2, 3, -2]), "", np.array([2, -1]))
+    data, samples = b.build(b.node("Conv", y, draw(4, 4, 1, 1))), draw(5, 1, 3, 6, 6)
+    quantized = quantize_onnx(data, list(samples), min_cosine=0.98)
+    wanted = run_onnx(data, samples[0])[0]
+    assert np.abs(run_onnx(quantized, samples[0])[0] - wanted).max() < 0.1 * np.abs(wanted).max()
+
+
 def test_samples_of_several_inputs_have_names():
     b = OnnxBuilder()
     data = b.build(b.node("Add", b.input("x", (1, 4)), b.input("z", (1, 4))))

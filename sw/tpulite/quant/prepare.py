@@ -17,17 +17,21 @@ __all__ = ["HARD_SWISH", "prepare", "standard_opset"]
 HARD_SWISH = 14
 """Version of the operators that brought HardSwish."""
 
+_PAD_AXES = 3
+"""Input of Pad that chooses axes."""
+
 _SHAPES = ("gemm_input_shape", "gemm_output_shape")
 """How names of extents begin that ONNX Runtime adds where it joins MatMul and Add."""
 
 
 def prepare(path: Path) -> None:
-    """Change a file in place: curves in one piece, Gemm without factors and with flat biases."""
+    """Change a file in place: curves in one piece, plain Gemm and Pad, and flat biases."""
     model = onnx.load(path)
     if standard_opset(model) >= HARD_SWISH:
         name_curves(model.graph)
     _transpose_first(model.graph)
     _simplify_products(model.graph)
+    _pad_all_axes(model.graph)
     _rename_shapes(model.graph)
     onnx.save(model, path)
 
@@ -108,6 +112,21 @@ def _simple_gemm(
     yield helper.make_node("Gemm", inputs, [product], name=node.name, **flags)
     added = add_constant(graph, f"{y}_added", bias)
     yield helper.make_node("Add", [product, added], [y], name=f"{node.name}_add")
+
+
+def _pad_all_axes(graph: onnx.GraphProto) -> None:
+    """Pad all axes, most by 0: ONNX Runtime fails where it moves a Transpose over chosen axes."""
+    links = Links(graph)
+    shapes = {x.name: x.type.tensor_type.shape.dim for x in (*graph.input, *graph.value_info)}
+    for node in [x for x in graph.node if x.op_type == "Pad" and len(x.input) > _PAD_AXES]:
+        pads, axes = (links.constants.get(node.input[i]) for i in (1, _PAD_AXES))
+        rank = len(shapes.get(node.input[0], ()))
+        if pads is None or axes is None or not rank:
+            continue
+        full = np.zeros((2, rank), np.int64)
+        full[:, axes] = pads.reshape(2, -1)
+        node.input[1] = add_constant(graph, f"{node.output[0]}_pads", full.reshape(-1), None)
+        del node.input[_PAD_AXES:]
 
 
 def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
