@@ -3,10 +3,14 @@
 from typing import Any
 
 import tflite
+from flatbuffers.number_types import Int32Flags
 
 from tpulite.graph.macs import macs_of_operator
 
-__all__ = ["body_macs", "is_loop"]
+__all__ = ["body_macs", "is_loop", "operator_number"]
+
+_NEW_CODE = 10
+"""Where an operator code has the offset of its newer field."""
 
 _BODIES = {
     "WHILE": (tflite.WhileOptions, ("CondSubgraphIndex", "BodySubgraphIndex")),
@@ -14,6 +18,18 @@ _BODIES = {
     "CALL": (tflite.CallOptions, ("Subgraph",)),
 }
 _OPERATORS = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
+
+
+def operator_number(code: Any) -> int:
+    """Return the number of an operator in the schema: the greater one of an old and a new field.
+
+    The accessor of the package ``tflite`` does not look at the new one for numbers up to 126, where
+    newer writers, such as the AI Edge quantizer, leave the old one 0, which is ADD.
+    """
+    table = code._tab
+    offset = table.Offset(_NEW_CODE)
+    new = table.Get(Int32Flags, offset + table.Pos) if offset else 0
+    return max(int(new), code.DeprecatedBuiltinCode())
 
 
 def is_loop(code: str) -> bool:
@@ -61,7 +77,7 @@ def _subgraph_macs(model: Any, index: int, known: dict[int, int]) -> int:
     for i in range(graph.OperatorsLength()):
         operator = graph.Operators(i)
         code = model.OperatorCodes(operator.OpcodeIndex())
-        name = _OPERATORS.get(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), "")
+        name = _OPERATORS.get(operator_number(code), "")
         inner = body_macs(model, operator, name, known)
         if inner is None:
             inputs = [_shape(graph, operator.Inputs(j)) for j in range(operator.InputsLength())]

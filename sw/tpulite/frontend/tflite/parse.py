@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from tpulite.frontend.tflite.bodies import body_macs
+from tpulite.frontend.tflite.bodies import body_macs, operator_number
 
 __all__ = ["IDENTIFIER", "FileModel", "FileOperator", "FileTensor", "parse_tflite"]
 
@@ -205,8 +205,7 @@ def _operator(model: Any, operator: Any) -> FileOperator:
     if not 0 <= index < model.OperatorCodesLength():
         raise ValueError(f"no operator code {index}: the file has {model.OperatorCodesLength()}")
     code = model.OperatorCodes(index)
-    # Codes above 126 have a field of their own; older files have only the old one.
-    number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    number = operator_number(code)
     name = _OPERATORS.get(number, f"BUILTIN_{number}")
     return FileOperator(
         code=name,
