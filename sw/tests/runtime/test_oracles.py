@@ -15,6 +15,8 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 from onnx import TensorProto, helper, numpy_helper
 
 from tpulite.quant.calibrate import quantize_onnx
+from tpulite.runtime.model_compare import compare_model
+from tpulite_testing.files.onnx_builder import OnnxBuilder
 
 
 @pytest.fixture
@@ -62,6 +64,31 @@ def test_tensors_of_onnx_are_compared_in_the_order_of_the_graph(onnx_file):
     assert {"conv", "pool", "gemm"} <= compared
     images = [d for d in differences if d.name.endswith(".nhwc")]
     assert images and all(len(pairs[0][1][d.name].shape) == 4 for d in images)
+
+
+@pytest.mark.parametrize(
+    ("op", "constants", "attributes"),
+    [
+        ("Gather", [np.array([3, 0, 1])], {"axis": 1}),
+        ("Gather", [np.array([0, 1, 2, 3])], {"axis": 1}),
+        ("Slice", [np.array([1, 3]), np.array([3, 1]), np.array([1, 3]), np.array([1, -1])], {}),
+        ("DepthToSpace", [], {"blocksize": 2}),
+        ("SpaceToDepth", [], {"blocksize": 2}),
+    ],
+)
+def test_what_moves_floats_before_they_are_rounded_is_moved_by_litert(
+    op, constants, attributes, tmp_path
+):
+    rng = np.random.default_rng(7)
+    b = OnnxBuilder()
+    y = b.quantize(b.node(op, b.input("x", (1, 4, 4, 4)), *constants, **attributes), 0.03, 4)
+    y = b.node("DepthToSpace" if op == "SpaceToDepth" else "SpaceToDepth", y, blocksize=2)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b.build(b.quantize(b.node("Relu", y), 0.03, 4)))
+    oracle = open_oracle("litert-ref", path, load_graph(path))
+    model = Model.load(path, exact="litert-ref")
+    samples = [{"x": rng.normal(size=(1, 4, 4, 4)).astype(np.float32)} for _ in range(2)]
+    assert compare_model(model, oracle, samples).same
 
 
 def test_every_tensor_of_a_tflite_file_is_there():

@@ -30,9 +30,14 @@ _OPTIONS = {
     "softmax": "SoftmaxOptions",
     "reshape": "ReshapeOptions",
     "transpose": "TransposeOptions",
+    "pick": "GatherOptions",
+    "depth_to_space": "DepthToSpaceOptions",
+    "space_to_depth": "SpaceToDepthOptions",
 }
 _WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
 """Operators that pad; what TFLite does not pad itself, a PAD does."""
+_ATTRIBUTES = (("axis",) * 2, ("alpha",) * 2, ("approximate",) * 2, ("block", "blockSize"))
+"""Attributes of nodes, and the options of the same meaning."""
 _ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_1": 2, "relu6": 3}
 CODES = {
     "conv": "CONV_2D",
@@ -76,6 +81,9 @@ CODES = {
     "requantize": "QUANTIZE",
     "softmax": "SOFTMAX",
     "transpose": "TRANSPOSE",
+    "pick": "GATHER",
+    "depth_to_space": "DEPTH_TO_SPACE",
+    "space_to_depth": "SPACE_TO_DEPTH",
 }
 """Operators that can be written, by the names of both."""
 
@@ -117,12 +125,31 @@ class _Writer:
         return self.add_tensor(Tensor(name, array.shape, "int32", data=array))
 
     def add_node(self, node: Node) -> None:
+        if node.op == "pick":
+            self.add_pick(node)
+            return
         outputs = [self.tensor(name) for name in node.outputs]
         inputs = self.inputs(node)
         if node.op in _WINDOWS and not self._is_named(node):
             inputs[0] = self.padded(node)
             node = replace(node, attributes={**node.attributes, "padding": (0, 0, 0, 0)})
         self.model.operator(CODES[node.op], inputs, outputs, **_options(node))
+
+    def add_pick(self, node: Node) -> None:
+        """Write a GATHER for each axis that does not stay as it is, and at least one."""
+        x = self.graph.tensors[node.inputs[0]]
+        shape, source = list(x.shape), self.tensor(x.name)
+        moved = [i for i, each in enumerate(node["indices"]) if each != tuple(range(shape[i]))]
+        axes = moved or [len(shape) - 1]
+        for axis in axes:
+            indices = node["indices"][axis]
+            shape[axis] = len(indices)
+            between = replace(x, name=f"{node.name}.{axis}")
+            last = axis == axes[-1]
+            y = self.tensor(node.outputs[0]) if last else self.add_tensor(between, shape)
+            chosen = self.constant(f"{node.name}.{axis}.indices", indices)
+            self.model.operator(CODES["pick"], [source, chosen], [y], **_options(node), axis=axis)
+            source = y
 
     def _is_named(self, node: Node) -> bool:
         """Tell whether TFLite has a name for what a window pads: VALID or SAME."""
@@ -218,7 +245,7 @@ def _options(node: Node) -> dict[str, Any]:
         return {"options_type": kind, **options}
     options |= {
         name: node[attribute]
-        for attribute, name in (("axis", "axis"), ("alpha", "alpha"), ("approximate",) * 2)
+        for attribute, name in _ATTRIBUTES
         if kind and attribute in node.attributes
     }
     if kind and "activation" in node.attributes:
