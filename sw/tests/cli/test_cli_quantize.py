@@ -9,9 +9,13 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
 
-from tpulite.frontend.tflite.builder import ModelBuilder
+from tpulite.frontend.tflite.builder import ModelBuilder, schema
+from tpulite.frontend.tflite.object_form import unpack
 from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
+from tpulite.quant.exactness import Exactness
 from tpulite.quant.quality_onnx import measure_quality
+from tpulite.quant.tflite import plain_floats
+from tpulite.runtime.host.libraries import open_library
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
 from tpulite_testing.graphs.onnx_encoders import OnnxEncoder
 
@@ -240,6 +244,34 @@ def test_a_tflite_file_of_floats(tpulite, files):
     (error,) = json.loads((files / "q.json").read_text())["tensors"]
     assert error["decibels"] > 15  # it averages ranges, so outliers are cut
     assert tpulite("compare", "net.int8.tflite", "--oracle", "litert-ref")[0] == 0
+
+
+def test_older_tflite_files_and_weights_of_float16_become_plain_floats(monkeypatch):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+
+    class Code(schema.OperatorCodeT):
+        def Pack(self, builder):  # noqa: N802 - the schema's name
+            self.builtinCode = 0  # as files from before 2020 have it
+            return super().Pack(builder)
+
+    b = ModelBuilder("float32")
+    x, y = b.input((1, 8, 8, 3)), b.tensor((1, 8, 8, 8))
+    w, bias = b.tensor((8, 3, 3, 3), name="same"), b.rename(b.constant(draw(8)), "same")
+    b.operator("DEQUANTIZE", [b.constant(draw(8, 3, 3, 3).astype(np.float16))], [w])
+    strides = {"strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
+    b.operator("CONV_2D", [x, w, bias], [y], options_type="Conv2DOptions", **strides)
+    with monkeypatch.context() as context:
+        context.setattr(schema, "OperatorCodeT", Code)
+        data = b.build(y)
+    plain = plain_floats(data)
+    model = unpack(plain)
+    (conv,) = model.subgraphs[0].operators
+    assert model.operatorCodes[conv.opcodeIndex].builtinCode == schema.BuiltinOperator.CONV_2D
+    names = [tensor.name for tensor in model.subgraphs[0].tensors]
+    assert len({*names}) == len(names)
+    sample = [draw(1, 8, 8, 3)]
+    found, wanted = (open_library(x, "tflite", Exactness.LITERT_REF)(sample) for x in (plain, data))
+    np.testing.assert_array_equal(found[0], wanted[0])
 
 
 def test_a_transformer_gets_integers_by_name_unless_the_user_wants_floats(tpulite, tmp_path):

@@ -261,7 +261,9 @@ def test_a_variable_that_no_operator_changes_is_constant():
     assert not graph.states and (graph.tensors["t1"].data == 3).all()
 
 
-@pytest.mark.parametrize(("old", "new", "op"), [(19, 0, "relu"), (0, 19, "relu"), (127, 150, "gelu")])
+@pytest.mark.parametrize(
+    ("old", "new", "op"), [(19, 0, "relu"), (0, 19, "relu"), (127, 150, "gelu")]
+)
 def test_codes_of_operators_have_an_old_and_a_new_field(old, new, op, monkeypatch):
     b, x = image()
     y = b.unary("RELU", x, 0.5)

@@ -11,13 +11,16 @@ import numpy as np
 
 from tpulite.frontend.tflite.object_form import pack, unpack
 
-__all__ = ["quantize_tflite"]
+__all__ = ["plain_floats", "quantize_tflite"]
 
 _PARTS = ("quantizer", "recipe")
 """Modules of the quantizer, which is not among what every developer has."""
 
 _KEY = "serving_default"
 """Signature of files that have none."""
+
+_DEQUANTIZE, _DENSIFY = 6, 124
+_FLOAT32 = 0  # of the schema
 
 
 def quantize_tflite(data: bytes, samples: Sequence[Mapping[str, np.ndarray]]) -> bytes:
@@ -43,7 +46,7 @@ def quantize_tflite(data: bytes, samples: Sequence[Mapping[str, np.ndarray]]) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         quantizer, recipe = (import_module(f"ai_edge_quantizer.{x}") for x in _PARTS)
-        file, key, names = _signed(data)
+        file, key, names = _signed(plain_floats(data))
         feeds = [{names[name]: value for name, value in sample.items()} for sample in samples]
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # it reports what it does
@@ -53,6 +56,66 @@ def quantize_tflite(data: bytes, samples: Sequence[Mapping[str, np.ndarray]]) ->
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"the AI Edge quantizer rejects the network: {lines[0]}") from error
+
+
+def plain_floats(data: bytes) -> bytes:
+    """Return the file with float32 constants, operators by number, and names that are unique.
+
+    The quantizer would read operators of files from before 2020 as ADD, and quantize weights behind
+    DEQUANTIZE (float16) or DENSIFY (sparse) as activations.
+    """
+    model = unpack(data)
+    for code in model.operatorCodes:
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
+    for index, graph in enumerate(model.subgraphs):
+        made = _constant_operators(model, graph)
+        if made:
+            results = _computed(data, index, made)
+            graph.operators = [each for i, each in enumerate(graph.operators) if i not in made]
+            for position, value in results.items():
+                tensor, buffer = graph.tensors[position], type(model.buffers[0])()
+                buffer.data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+                model.buffers.append(buffer)
+                tensor.buffer, tensor.type = len(model.buffers) - 1, _FLOAT32
+    taken: set[bytes] = set()
+    for tensor in (each for graph in model.subgraphs for each in graph.tensors):
+        name = tensor.name or b""
+        while tensor.name in taken:
+            tensor.name = name + b"_%d" % len(taken)
+        taken.add(tensor.name)
+    return pack(model)
+
+
+def _constant_operators(model: Any, graph: Any) -> set[int]:
+    """Return the positions of operators that make float32 constants of others, and lead there."""
+    known = {i for i, x in enumerate(graph.tensors) if model.buffers[x.buffer].data is not None}
+    found, floats = set(), False
+    for position, operator in enumerate(graph.operators):
+        code = model.operatorCodes[operator.opcodeIndex]
+        if code.builtinCode in (_DEQUANTIZE, _DENSIFY) and known.issuperset(operator.inputs):
+            known.update(operator.outputs)
+            found.add(position)
+            floats |= graph.tensors[operator.outputs[0]].type == _FLOAT32
+    return found if floats else set()
+
+
+def _computed(data: bytes, index: int, positions: set[int]) -> dict[int, np.ndarray]:
+    """Return the float32 constants that operators of a graph make, by their tensors."""
+    from ai_edge_litert import interpreter as litert
+
+    model = unpack(data)
+    graph = model.subgraphs[index]
+    graph.operators = [graph.operators[i] for i in sorted(positions)]
+    made = [int(each.outputs[0]) for each in graph.operators]
+    graph.inputs, graph.outputs = [], [i for i in made if graph.tensors[i].type == _FLOAT32]
+    model.subgraphs, model.signatureDefs = [graph], []
+    interpreter: Any = litert.Interpreter(
+        model_content=pack(model),
+        experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+    )
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    return {i: interpreter.get_tensor(i) for i in graph.outputs}
 
 
 def _signed(data: bytes) -> tuple[bytes, str, dict[str, str]]:
