@@ -2,16 +2,17 @@
 
 import numpy as np
 
+from tpulite.quant.compensation import compensated, damped
+
 __all__ = ["MOST_INT4", "int4_rows", "pack_int4"]
 
 MOST_INT4 = 7
 """Largest weight; the smallest one is -8."""
 
+_ENDS = -MOST_INT4 - 1, MOST_INT4
+
 _SHARES = np.linspace(1, 0.4, 61)
 """Parts of the range of a channel that are tried; weights beyond are clamped."""
-
-_DAMPING = 0.01
-"""Added to mean squares of inputs, in parts of their mean: some inputs are always zero."""
 
 
 def int4_rows(
@@ -20,8 +21,7 @@ def int4_rows(
     """Return the rows of a matrix as integers of 4 bits, and the scale of each.
 
     Scales are those of the smallest squared error of the products; without moments, of the weights.
-    With moments each weight also makes up for the errors of those before it (GPTQ, Frantar et al.,
-    arXiv:2210.17323).
+    With moments each weight also makes up for the errors of those before it.
 
     Parameters
     ----------
@@ -50,8 +50,7 @@ def int4_rows(
     most = most if per_row else np.full(len(most), most.max())
     most = np.where(most > 0, most, MOST_INT4)
     if moments is not None:
-        damped = _DAMPING * max(float(np.trace(moments)) / len(moments), 1e-12)
-        moments = moments + damped * np.eye(len(moments))
+        moments = damped(moments)
     least, scale = np.full(len(weight), np.inf), np.ones(len(weight), np.float32)
     for share in _SHARES:
         tried = (most * share / MOST_INT4).astype(np.float32)
@@ -60,8 +59,9 @@ def int4_rows(
         lost = lost if per_row else np.full(len(lost), lost.sum())
         scale = np.where(lost < least, tried, scale)
         least = np.minimum(lost, least)
-    rows = _rounded(weight, scale) if moments is None else _made_up(weight, scale, moments)
-    return rows.astype(np.int8), scale
+    if moments is None:
+        return _rounded(weight, scale).astype(np.int8), scale
+    return compensated(weight, scale, moments, _ENDS).astype(np.int8), scale
 
 
 def pack_int4(values: np.ndarray) -> np.ndarray:
@@ -72,15 +72,4 @@ def pack_int4(values: np.ndarray) -> np.ndarray:
 
 
 def _rounded(weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(weight / scale[:, None]), -MOST_INT4 - 1, MOST_INT4)
-
-
-def _made_up(weight: np.ndarray, scale: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Round column by column; those that follow make up for the error."""
-    left, rows = weight.copy(), np.empty_like(weight)
-    upper = np.linalg.cholesky(np.linalg.inv(moments)).T
-    for i in range(weight.shape[1]):
-        rows[:, i] = _rounded(left[:, i : i + 1], scale)[:, 0]
-        error = (left[:, i] - rows[:, i] * scale) / upper[i, i]
-        left[:, i + 1 :] -= error[:, None] * upper[i, i + 1 :]
-    return rows
+    return np.clip(np.rint(weight / scale[:, None]), *_ENDS)

@@ -4,19 +4,19 @@ The weights are INT4 in the file, and a Cast makes them INT8 before DequantizeLi
 joins only such products to its integer kernels.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tpulite.frontend.onnx.library import open_session
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.mixed import Judge, spread
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.int4 import int4_rows
+from tpulite.quant.moments import Multiplied, moments_of
 
 __all__ = ["OPSET_INT4", "int4_onnx", "int8_weights"]
 
@@ -31,9 +31,6 @@ _KEY = "tpulite.int8-weights"
 
 _MEASURED, _TRIED = 16, 4
 """Samples whose inputs decide how weights are rounded, and on which a layer alone is judged."""
-
-_POSITIONS = 64
-"""Outputs of a sample whose inputs count, evenly spread."""
 
 
 def int4_onnx(data: bytes, judge: Judge, least: float) -> bytes:
@@ -119,10 +116,15 @@ class _Products:
             groups = attributes_of(node).get("group", 1)
             if groups == 1 and (node.op_type == "Conv" or self._extents(weight) == 2):
                 found[node.name] = _Product(node, weight, bias, writers.get(node.input[0]))
-        moments = self._moments(model, found, feeds) if found else {}
+        inputs = [
+            Multiplied(each.node, each.weight.input[0], self._values[each.weight.input[0]].shape)
+            for each in found.values()
+        ]
+        moments = moments_of(model, inputs, feeds)
         #: By node: names of weights, and what they and the bias become.
         self.rounded = {
-            name: self._rounded(each, moments.get(name)) for name, each in found.items()
+            each.node.name: self._rounded(found[each.node.name], each, moments.get(each.weight))
+            for each in inputs
         }
 
     def _is_weight(self, node: onnx.NodeProto) -> bool:
@@ -134,62 +136,17 @@ class _Products:
     def _extents(self, weight: onnx.NodeProto) -> int:
         return self._values[weight.input[0]].ndim
 
-    def _moments(
-        self,
-        model: onnx.ModelProto,
-        products: Mapping[str, _Product],
-        feeds: Sequence[Feed],
+    def _rounded(
+        self, product: _Product, inputs: Multiplied, moments: np.ndarray | None
     ) -> dict[str, np.ndarray]:
-        """Return sums of products of any two inputs of an output."""
-        inputs = {node.input[0]: None for node, *_ in products.values()}
-        given, wanted = ({x.name for x in each} for each in (model.graph.input, model.graph.output))
-        names = [name for name in inputs if name not in given]
-        more = (helper.make_empty_tensor_value_info(name) for name in names if name not in wanted)
-        model.graph.output.extend(more)
-        session = open_session(model.SerializeToString(), "DISABLE_ALL")
-        found: dict[str, Any] = {}
-        for feed in feeds:
-            values = dict(zip(names, session.run(names, dict(feed)), strict=True)) | dict(feed)
-            for name, (node, weight, *_) in products.items():
-                kernel = self._values[weight.input[0]].shape[2:]
-                rows = self._inputs(node, kernel, values[node.input[0]])
-                if rows is not None:
-                    found[name] = found.get(name, 0) + rows.T @ rows
-        return found
-
-    def _inputs(
-        self, node: onnx.NodeProto, kernel: tuple[int, ...], x: np.ndarray
-    ) -> np.ndarray | None:
-        """Return inputs of some outputs, [outputs, columns of the weights], if it is simple."""
-        fields = attributes_of(node)
-        x = x.astype(np.float64)
-        if node.op_type == "Gemm" and fields.get("transA", 0):
-            x = x.T
-        if node.op_type == "Conv":
-            if x.ndim != 4 or "auto_pad" in fields:
-                return None
-            top, left, bottom, right = fields.get("pads", (0, 0, 0, 0))
-            step, gap = fields.get("strides", (1, 1)), fields.get("dilations", (1, 1))
-            x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-            spans = [(k - 1) * d + 1 for k, d in zip(kernel, gap, strict=True)]
-            windows = np.lib.stride_tricks.sliding_window_view(x, spans, (2, 3))
-            windows = windows[:, :, :: step[0], :: step[1], :: gap[0], :: gap[1]]
-            x = windows.transpose(0, 2, 3, 1, 4, 5)
-            x = x.reshape(-1, int(np.prod(x.shape[3:])))
-        x = x.reshape(-1, x.shape[-1])
-        return x[np.linspace(0, len(x) - 1, min(_POSITIONS, len(x))).astype(int)]
-
-    def _rounded(self, product: _Product, moments: np.ndarray | None) -> dict[str, np.ndarray]:
         """Return constants by name, as they become."""
-        node, weight, bias, source = product
+        _, weight, bias, source = product
         data, scale = (self._values[name] for name in weight.input[:2])
-        transposed = node.op_type == "MatMul" or not (
-            node.op_type == "Conv" or attributes_of(node).get("transB", 0)
-        )
-        flat = data.T if transposed else data.reshape(len(data), -1)
+        flat = inputs.matrix(data)
         each = np.broadcast_to(scale.reshape(-1), len(flat)).astype(np.float64)
+        moments = None if moments is None else moments[0]
         rows, fine = int4_rows(flat * each[:, None], moments, per_row=scale.size > 1)
-        rows = rows.T if transposed else rows.reshape(data.shape)
+        rows = inputs.from_matrix(rows)
         found = {
             weight.input[0]: rows.astype(ml_dtypes.int4),
             weight.input[1]: fine if scale.size > 1 else fine[:1].reshape(scale.shape),

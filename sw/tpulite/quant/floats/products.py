@@ -19,9 +19,14 @@ class Weights:
     per_channel: bool  #: Whether each output channel has a scale of its own.
     reduce_range: bool  #: Whether they have 7 bits, for CPUs whose sums of pairs saturate.
 
+    @property
+    def most(self) -> int:
+        """Return the largest magnitude of a weight."""
+        return _REDUCED if self.reduce_range else _WHOLE
+
     def rounded(self, weight: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
         """Return weights as int8, and the scales of the channels along an axis, float32."""
-        most = _REDUCED if self.reduce_range else _WHOLE
+        most = self.most
         others = tuple(each for each in range(weight.ndim) if each != axis)
         ends = np.abs(weight).max(axis=others if self.per_channel else None, keepdims=True)
         scale = np.where(ends > 0, ends / most, 1).astype(np.float32)

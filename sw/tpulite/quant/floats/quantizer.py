@@ -25,7 +25,7 @@ from tpulite.quant.floats.graph import Links, sort_nodes
 from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
-from tpulite.quant.floats.mixed import Judge, leave_floats
+from tpulite.quant.floats.mixed import Judge, leave_floats, spread
 from tpulite.quant.floats.observe import Feed, observe
 from tpulite.quant.floats.products import Weights
 from tpulite.quant.floats.ranges import Method, Range, choose_range
@@ -36,12 +36,16 @@ from tpulite.quant.floats.sigmoids import join_sigmoids
 from tpulite.quant.floats.spectra import Spectra, find_spectra, split_spectra
 from tpulite.quant.floats.streams import Streams, scale_streams
 from tpulite.quant.int4_onnx import int4_onnx
+from tpulite.quant.int8_onnx import QUANTIZED, compensate_weights
 from tpulite.quant.one_scale import share_scales
 
 __all__ = ["Settings", "quantize_prepared"]
 
 _RESERVE = 2
 """How much smaller the loss of outputs must be than allowed, for other samples may lose more."""
+
+_COMPENSATING = 128
+"""Samples whose inputs of products decide how weights are rounded."""
 
 _SHARES = {"rmin": np.float32(0), "rmax": np.float32(255 / 256)}
 _GIVEN = {
@@ -154,6 +158,11 @@ def quantize_prepared(
         rounding = Rounding(ranges, weights, settings.integers, settings.symmetric)
         return split_recurrent(data, rounding)
 
+    floats = {f"{x}{QUANTIZED}": value for x, value in Links(model.graph).constants.items()}
+
+    def compensated(data: bytes) -> bytes:
+        return compensate_weights(data, floats, spread(feeds, _COMPENSATING), weights.most)
+
     method = settings.ranges if settings.percentile == 100 else "percentile"
     found = written(method)
     cosine, decibels = judge.of_file(found)
@@ -161,11 +170,19 @@ def quantize_prepared(
         other = written("minmax")
         whole = judge.of_file(other)
         if whole[1] > decibels:
-            method, found, cosine = "minmax", other, whole[0]
+            method, found, (cosine, decibels) = "minmax", other, whole
+    other = compensated(found)
+    whole = judge.of_file(other)
+    compensates = whole[1] > decibels
+    if compensates:
+        found, cosine = other, whole[0]
     reserve = 1 if settings.integers else _RESERVE  # what stays in floats leaves the machine
     least = 1 - (1 - settings.min_cosine) / reserve
     if settings.min_cosine and cosine < least:
-        mixed = leave_floats(written(method, keep=True), judge, least)
+        keeping = written(method, keep=True)
+        if compensates:
+            keeping = compensated(keeping)
+        mixed = leave_floats(keeping, judge, least)
         # A little less loss is no reason to leave integers.
         worth = max(cosine, min(settings.min_cosine, (1 + cosine) / 2))
         found = mixed if judge.of_file(mixed)[0] > worth else found
