@@ -10,6 +10,7 @@ from onnx import numpy_helper
 
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.compensation import compensated, damped
+from tpulite.quant.floats import quantizer
 from tpulite.quant.moments import Multiplied, moments_of
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.oracles.onnx_session import open_onnx
@@ -160,3 +161,24 @@ def test_constants_that_others_read_too_keep_their_nearest_integers(per_channel)
     }
     scale = values[f"{shared}_scale"]
     np.testing.assert_array_equal(values[f"{shared}_quantized"], np.rint(weight / scale))
+
+
+def test_weights_that_lose_more_of_the_outputs_are_not_taken(monkeypatch):
+    rng = np.random.default_rng(7)
+    b = OnnxBuilder()
+    floats = b.build(b.node("MatMul", b.input("x", (1, 40)), drawn(rng, 40, 9)))
+    samples = drawn(rng, 20, 1, 40)
+
+    def quantized(change) -> bytes:
+        monkeypatch.setattr(quantizer, "compensate_weights", lambda data, *_: change(data))
+        return quantize_onnx(floats, samples)
+
+    def without_weights(data: bytes) -> bytes:
+        model = onnx.load_model_from_string(data)
+        for tensor in model.graph.initializer:
+            if tensor.name.endswith("_quantized"):
+                zeros = np.zeros_like(numpy_helper.to_array(tensor))
+                tensor.CopyFrom(numpy_helper.from_array(zeros, tensor.name))
+        return model.SerializeToString()
+
+    assert without_weights(quantized(bytes)) != quantized(bytes) == quantized(without_weights)
