@@ -84,7 +84,7 @@ def moments_of(
     Parameters
     ----------
     model : ModelProto
-        The file.
+        What is run, with its roundings.
     products : sequence of Multiplied
         Its products. Those that share weights are added up, those with very many inputs left out.
     feeds : sequence of mapping of str to ndarray
