@@ -69,7 +69,7 @@ def constant_docs(module: ModuleType) -> dict[str, str]:
             assert isinstance(target, ast.Name)
             assert isinstance(after.value, ast.Constant)
             docs[target.id] = markdown(" ".join(str(after.value.value).split()))
-    return {name: text for name, text in docs.items() if name in module.__all__}
+    return {name: text for name, text in docs.items() if not name.startswith("_")}
 
 
 def timing_section() -> list[str]:

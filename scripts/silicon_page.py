@@ -12,6 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
+from markdown_table import table
 from tpulite_verilated.toolchain import build_root
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/silicon.md"
@@ -31,7 +32,7 @@ def section(name: str, timing: dict, synth: dict, pnr: dict) -> list[str]:
             f"{chip['fo4']:.1f} FO4; {chip['gates']:,} gates without memory macros, {share:.1%} of",
             "them in processing elements.",
             "",
-            *_table(
+            *table(
                 "FO4|levels|from|through|to", [_path(path) for path in timing["paths"]][:_PATHS]
             ),
         ]
@@ -40,7 +41,7 @@ def section(name: str, timing: dict, synth: dict, pnr: dict) -> list[str]:
     if synth:
         sizes["all"] = synth["chip"]
         rows.setdefault("all", {"gates": timing["chip"]["gates"]} if timing else {})
-    lines += _table(
+    lines += table(
         "block|count|FO4|levels|gates|LUT|FF|DSP|BRAM",
         [_block(block, row, sizes.get(block, {})) for block, row in rows.items()],
     )
@@ -70,12 +71,6 @@ def _block(name: str, row: dict, size: dict) -> tuple[object, ...]:
         gates,
         *resources,
     )
-
-
-def _table(header: str, rows: list[tuple[object, ...]]) -> list[str]:
-    columns = header.split("|")
-    lines = [columns, ["---"] * len(columns), *rows]
-    return ["| " + " | ".join(str(cell) for cell in line) + " |" for line in lines] + [""]
 
 
 def main() -> None:

@@ -11,10 +11,9 @@ from tpulite.bench.model_device import ModelDevice
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.timing import predict_cycles, program_cycles
-from tpulite.memories import CONSTANT_MEMORIES, MEMORIES, bandwidth, memory_name, named_memory
+from tpulite.memories import CONSTANT_MEMORIES, MEMORIES, memory_name, named_memory
 from tpulite.program import Program
-from tpulite.report.memory_use import memory_uses
-from tpulite.report.traffic import dram_cycles
+from tpulite.report.traffic import dram_cycles, memory_uses
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 
@@ -74,12 +73,6 @@ def test_constants_lie_in_one_memory():
         ValueError, match=r"^the memory of constants must be one memory, not a pair$"
     ):
         MemoryPair(of_constants=MemoryPair())
-
-
-def test_bandwidth_is_that_of_bursts_one_after_the_other():
-    assert bandwidth(REFERENCE_MEMORY, 16) == 16
-    assert bandwidth(MemoryTiming(beat_cycles=8), 16) == 2
-    assert bandwidth(MemoryTiming(beat_cycles=1, burst_cycles=16), 16) == 8
 
 
 def wide_network():

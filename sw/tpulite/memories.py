@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 from functools import cache
 
-from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.memory import REFERENCE_MEMORY, MemoryPair, MemoryTiming
 from tpulite.near import changes_of, no_such
 
@@ -113,12 +112,6 @@ def _name(memory: MemoryTiming, known: Mapping[str, MemoryTiming], named: Collec
     usual = values(REFERENCE_MEMORY)
     changes = [f"{field}={x}" for field, x in values(memory).items() if x != usual[field]]
     return ",".join([REFERENCE, *changes])
-
-
-def bandwidth(memory: MemoryTiming, beats: int) -> float:
-    """Return the bytes a cycle of bursts of so many beats, one after the other."""
-    cycles = beats * max(memory.beat_cycles, 1) + memory.burst_cycles
-    return BEAT_BYTES * beats / cycles
 
 
 def _number(field: str, text: str) -> int:

@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
+from tpulite.runtime.host.tables import softmax_fixed_point, softmax_table
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 with warnings.catch_warnings():

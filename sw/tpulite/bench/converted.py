@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
-from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph, Pool
-from tpulite.models.architectures import mobilenet_v2, resnet50
+from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph
+from tpulite.models.architectures import mobilenet_v2
 
 _PIXELS = 1 / 127.5
 _RELU6 = 6 / 255
@@ -24,17 +24,7 @@ def mobilenet_v2_graph(name: str) -> Graph:
     The network is :func:`tpulite.models.architectures.mobilenet_v2`; its images are uint8, and
     where a stride is 2, a PAD puts a row below and a column on the right, with the zero point.
     """
-    return _graph(name, mobilenet_v2(), "relu6")
-
-
-def resnet50_graph(name: str) -> Graph:
-    """Return ResNet-50 of random weights: see :func:`mobilenet_v2_graph`."""
-    return _graph(name, resnet50(), "relu")
-
-
-def _graph(name: str, layers: LayerGraph, relu: str) -> Graph:
-    """Return a network of random weights, whose outputs from 0 up have this activation."""
-    writer = _Writer(layers, relu)
+    writer = _Writer(mobilenet_v2())
     nodes = tuple(writer.nodes())
     return Graph(name, nodes, writer.tensors, ("image",), ("logits",), "tflite")
 
@@ -42,8 +32,8 @@ def _graph(name: str, layers: LayerGraph, relu: str) -> Graph:
 class _Writer:
     """Turns integer layers into operators and their tensors."""
 
-    def __init__(self, layers: LayerGraph, relu: str) -> None:
-        self._layers, self._relu = layers, relu
+    def __init__(self, layers: LayerGraph) -> None:
+        self._layers = layers
         self.tensors: dict[str, Tensor] = {}
 
     def nodes(self) -> Iterator[Node]:
@@ -58,8 +48,6 @@ class _Writer:
             elif isinstance(layer, Elementwise):
                 assert layer.requantization is not None
                 yield self._add(layer, relu=layer.requantization.low == 0)
-            elif isinstance(layer, Pool) and layer.op == "max":
-                yield self._max_pool(layer)
             else:
                 self._tensor(layer.output, self._shape(layer.output), _RELU6, -128)
                 attributes = {"axes": (1, 2), "keep_dims": True}
@@ -71,23 +59,8 @@ class _Writer:
 
     def _add(self, layer: Elementwise, *, relu: bool) -> Node:
         self._tensor(layer.output, self._shape(layer.output), *_RANGES[relu])
-        attributes = {"activation": self._relu if relu else "none"}
+        attributes = {"activation": "relu6" if relu else "none"}
         return Node(layer.name, "add", layer.inputs, (layer.output,), attributes, "ADD")
-
-    def _max_pool(self, layer: Pool) -> Node:
-        quantization = self.tensors[layer.inputs[0]].quantization
-        assert quantization is not None
-        shape = self._shape(layer.output)
-        self.tensors[layer.output] = Tensor(layer.output, shape, "int8", quantization)
-        attributes = {
-            "window": layer.window,
-            "stride": layer.stride,
-            "padding": _same(layer.window[0]),
-            "activation": "none",
-        }
-        return Node(
-            layer.name, "max_pool", layer.inputs, (layer.output,), attributes, "MAX_POOL_2D"
-        )
 
     def _product(self, layer: Conv | Depthwise) -> Iterator[Node]:
         requantization = layer.requantization
@@ -115,7 +88,7 @@ class _Writer:
             "stride": layer.stride,
             "dilation": layer.dilation,
             "padding": padding,
-            "activation": self._relu if relu else "none",
+            "activation": "relu6" if relu else "none",
         }
         inputs = (source, f"{layer.name}_weight", f"{layer.name}_bias")
         op, code = ("depthwise", "DEPTHWISE_CONV_2D") if depthwise else ("conv", "CONV_2D")

@@ -8,9 +8,8 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.bench.workload import Outcome, Run
 from tpulite.bench.workloads import parse_workload
 from tpulite.memories import REFERENCE, memory_name, named_memory
-from tpulite.report.memory_use import memory_uses
 from tpulite.report.peers import peers_of
-from tpulite.report.traffic import dram_cycles
+from tpulite.report.traffic import dram_cycles, memory_uses
 from tpulite.runtime.device import Device
 
 
@@ -41,7 +40,7 @@ class Record:
     counters: dict[str, int]  #: Counters of the chip.
     peers: list[dict[str, Any]]  #: Figures of other machines.
     #: What the programs need of each memory: the fields of
-    #: :class:`tpulite.report.memory_use.MemoryUse`.
+    #: :class:`tpulite.report.traffic.MemoryUse`.
     memories: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -1,9 +1,9 @@
 """The command ``bench``: workloads, and other machines beside them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -94,7 +94,6 @@ _WIDTH = 134
 @option(
     "--device",
     default="rtl",
-    show_default=True,
     help="Device to run on; model: the golden machine, with cycles of the cycle model.",
 )
 @config_option
@@ -158,20 +157,9 @@ def _bench(
     for name in names:
         parse_workload(name)  # before a simulator is built
     machine, (device, _, memory) = _open(*where), where
-    records: list[Record] = []
-    try:
-        runs = run_workloads(names, machine, device_name=device, resident=resident, memory=memory)
-        records.extend(_with_bar(runs, names))
-    finally:  # minutes of measurements are shown even if the last one fails
-        _print(
-            console,
-            bench_table(records),
-            memory_table(records),
-            goal_table(records),
-            peer_table(records),
-        )
-    save_json(json_path, [asdict(record) for record in records])
-    _require_exact(records)
+    runs = run_workloads(names, machine, device_name=device, resident=resident, memory=memory)
+    tables = (bench_table, memory_table, goal_table, peer_table)
+    _require_exact(_show(console, _with_bar(runs, names), tables, json_path))
 
 
 def _ablate(
@@ -182,59 +170,68 @@ def _ablate(
 ) -> None:
     for name in names:
         find_workload(name)
-    machine, (device, _, memory) = _open(*where), where
-    results: list[Ablation] = []
-    try:
-        with progress_bar() as progress:
-            task = progress.add_task(names[0], total=len(names) * (1 + len(MECHANISMS)))
-            runs = run_ablation(
-                names,
-                machine,
-                device_name=device,
-                memory=memory,
-                tell=lambda text: progress.update(task, description=text),
-            )
-            for result in runs:
-                results.append(result)
-                progress.advance(task)
-    finally:
-        _print(console, ablation_table(results))
-    save_json(json_path, [asdict(result) for result in results])
-    _require_exact(results)
+    results = _ablations(names, _open(*where), where)
+    _require_exact(_show(console, results, (ablation_table,), json_path))
+
+
+def _ablations(
+    names: Sequence[str], machine: Device, where: tuple[str, Config, str]
+) -> Iterator[Ablation]:
+    """Yield ablations under a bar that says what is being measured."""
+    device, _, memory = where
+    with progress_bar() as progress:
+        task = progress.add_task(names[0], total=len(names) * (1 + len(MECHANISMS)))
+        for result in run_ablation(
+            names,
+            machine,
+            device_name=device,
+            memory=memory,
+            tell=lambda text: progress.update(task, description=text),
+        ):
+            yield result
+            progress.advance(task)
 
 
 def _compile(
     console: Console, names: Sequence[str], config: Config, json_path: Path | None
 ) -> None:
-    compilations = list(_with_bar(run_compilations(names, config), names))
-    _print(console, compile_table(compilations))
-    save_json(json_path, [asdict(each) for each in compilations])
+    _show(console, _with_bar(run_compilations(names, config), names), (compile_table,), json_path)
 
 
 def _measure_operators(
     console: Console, patterns: Sequence[str], quick: bool, machine: str, json_path: Path | None
 ) -> None:
     cases = list(find_operators(patterns, quick=quick))
-    records: list[OperatorRecord] = []
-    try:
-        runs = (measure_operator(machine, case) for case in cases)
-        records.extend(_with_bar(runs, [" ".join(case.key) for case in cases]))
-    finally:
-        _print(console, operator_table(records))
-    save_json(json_path, [record.as_dict() for record in records])
+    runs = (measure_operator(machine, case) for case in cases)
+    bar = _with_bar(runs, [" ".join(case.key) for case in cases])
+    _show(console, bar, (operator_table,), json_path, OperatorRecord.as_dict)
 
 
 def _measure_networks(
     console: Console, patterns: Sequence[str], quick: bool, machine: str, json_path: Path | None
 ) -> None:
     networks = find_networks(patterns, quick=quick)
-    records: list[NetworkRecord] = []
+    bar = _with_bar((measure_network(machine, name) for name in networks), networks)
+    _show(console, bar, (network_table,), json_path, NetworkRecord.as_dict)
+
+
+def _show(
+    console: Console,
+    results: Iterable[T],
+    tables: Sequence[Callable[[Sequence[T]], Table]],
+    json_path: Path | None,
+    plain: Callable[[T], dict[str, Any]] = asdict,
+) -> list[T]:
+    """Take results, print those of their tables that have rows, and write them as plain values."""
+    found: list[T] = []
     try:
-        runs = (measure_network(machine, name) for name in networks)
-        records.extend(_with_bar(runs, networks))
-    finally:
-        _print(console, network_table(records))
-    save_json(json_path, [record.as_dict() for record in records])
+        found.extend(results)
+    finally:  # minutes of measurements are shown even if the last one fails
+        for table in (each(found) for each in tables):
+            if table.row_count:
+                console.print(table)
+    save_json(json_path, [plain(each) for each in found])
+    return found
 
 
 def _with_bar(results: Iterable[T], names: Sequence[str]) -> Iterator[T]:
@@ -244,12 +241,6 @@ def _with_bar(results: Iterable[T], names: Sequence[str]) -> Iterator[T]:
         for count, result in enumerate(results, 1):
             yield result
             progress.update(task, advance=1, description=names[min(count, len(names) - 1)])
-
-
-def _print(console: Console, *tables: Table) -> None:
-    for table in tables:
-        if table.row_count:
-            console.print(table)
 
 
 def _choose(names: Sequence[str], default: Sequence[str], quick: bool) -> Sequence[str]:

@@ -47,7 +47,6 @@ class Kept(TypedDict):
     group=Topic.INPUT,
     type=click.IntRange(min=1),
     default=64,
-    show_default=True,
     help="Length.",
 )
 @option(
@@ -64,7 +63,6 @@ class Kept(TypedDict):
     group=Topic.INPUT,
     type=click.FloatRange(min=0),
     default=0.0,
-    show_default=True,
     help="0 takes the most likely token, 1 draws as the model says.",
 )
 @option("--top-k", group=Topic.INPUT, type=click.IntRange(min=1), help="Draw among so many tokens.")
@@ -79,7 +77,6 @@ class Kept(TypedDict):
     group=Topic.INPUT,
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     help="Of the draws.",
 )
 @option(
@@ -93,7 +90,6 @@ class Kept(TypedDict):
     group=Topic.NUMERICS,
     type=Choice(("int8", "int4")),
     default="int8",
-    show_default=True,
     help="Weights of products; int4 is for machines that have it, as 16x16,int4=1.",
 )
 @device_option("golden")

@@ -26,7 +26,7 @@ from tpulite.cli.common import (
     say,
 )
 from tpulite.cli.compiling import compile_model
-from tpulite.cli.help import Topic, command, option
+from tpulite.cli.help import Parsed, Topic, command, option
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, answer_options
@@ -162,20 +162,6 @@ def _table(*titles: str) -> Table:
     return table
 
 
-class _Allowance(click.ParamType):
-    """``FIGURE=AMOUNT``, or percent."""
-
-    name = "figure=amount"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Allowance]:
-        try:
-            return read_allowance(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @command(first=("--baseline", "--update", "--allow", "--data", "--device", "--junit"))
 @click.argument("network", type=NETWORK)
 @option(
@@ -192,7 +178,7 @@ class _Allowance(click.ParamType):
     "--allow",
     "allowed",
     group=Topic.INPUT,
-    type=_Allowance(),
+    type=Parsed("figure=amount", read_allowance),
     multiple=True,
     metavar="FIGURE=N[%]",
     help="Accept a result that is worse by this much: cycles=1%, dram_bytes=4096, accuracy=0.5%.",

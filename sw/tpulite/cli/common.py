@@ -42,7 +42,6 @@ config_option = option(
     "config_name",
     group=Topic.MACHINE,
     default="16x16",
-    show_default=True,
     help=f"Configuration: {', '.join(CONFIGS)}; with changed fields: 16x16,ub_rows=4096.",
 )
 
@@ -59,7 +58,6 @@ seed_option = option(
     group=Topic.INPUT,
     type=click.IntRange(min=0),
     default=2024,
-    show_default=True,
     help="Seed of random inputs.",
 )
 
@@ -122,7 +120,6 @@ def device_option(
         "--device",
         group=Topic.MACHINE,
         default=default,
-        show_default=True,
         callback=check,
         help=text,
     )

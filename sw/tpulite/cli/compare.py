@@ -59,6 +59,7 @@ _KNOWN = 3
     group=Topic.NUMERICS,
     type=click.FloatRange(min=0),
     default=0.0,
+    show_default=False,
     help="Largest difference accepted: quantization steps of integer tensors, or float units.",
 )
 @seed_option

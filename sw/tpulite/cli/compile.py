@@ -17,9 +17,9 @@ from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
-from tpulite.report.memory_use import memory_lines
 from tpulite.report.network_facts import next_step
 from tpulite.report.profile import profile_model
+from tpulite.report.traffic import memory_lines
 from tpulite.runtime.example import draw_example
 from tpulite.runtime.model_file import save_model
 from tpulite.runtime.model_summary import host_lines

@@ -12,9 +12,8 @@ from rich.table import Table
 from tpulite.cli.common import say, show
 from tpulite.cli.labelled import DataSet, count_classes
 from tpulite.counted import counted
-from tpulite.evaluate.evaluation import Answers
+from tpulite.evaluate.evaluation import Answers, Score
 from tpulite.evaluate.network import RANKS, of_one_image
-from tpulite.evaluate.score import Score
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.model import Model
 

@@ -74,7 +74,6 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     "objectives",
     group=Topic.SEARCH,
     default="cycles,area,bram,energy",
-    show_default=True,
     callback=_objectives,
     help=f"What to minimize: {', '.join(OBJECTIVES)}.",
 )
@@ -83,7 +82,6 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     group=Topic.SEARCH,
     type=Choice(tuple(TABLES)),
     default="45nm",
-    show_default=True,
     help="Process whose energies per operation are used.",
 )
 @option(
@@ -91,7 +89,6 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     group=Topic.SEARCH,
     type=Choice(FAMILIES),
     default=FAMILIES[0],
-    show_default=True,
     help="FPGAs whose lookup tables, block RAMs and multipliers count.",
 )
 @option(
@@ -126,7 +123,6 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     group=Topic.SEARCH,
     type=click.IntRange(min=0),
     default=2024,
-    show_default=True,
     help="Seed of the choice.",
 )
 @option(

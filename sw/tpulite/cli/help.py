@@ -96,6 +96,28 @@ class Choice(click.Choice):
         return value
 
 
+class Parsed(click.ParamType):
+    """A value of a kind that click has not.
+
+    Parameters
+    ----------
+    name : str
+        Its form, in lower case.
+    parse : callable
+        Returns the value of a text; ValueError says what is wrong.
+    """
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value; BadParameter if the text has another form."""
+        try:
+            return self._parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class Option(click.Option):
     """An option that belongs to a group of ``--help-all``.
 
@@ -103,10 +125,12 @@ class Option(click.Option):
     ----------
     group : Topic, optional
         Where it is listed; None in commands of which ``--help`` shows every option.
+    **named
+        As of :class:`click.Option`, but a default is shown.
     """
 
     def __init__(self, *args: Any, group: Topic | None = None, **named: Any) -> None:
-        super().__init__(*args, **named)
+        super().__init__(*args, **{"show_default": named.get("default") is not None} | named)
         self.group = group
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Inputs on the command line: arrays, pictures, and folders of them."""
+"""Inputs on the command line: pictures, arrays, folders of them, and samples to quantize with."""
 
 import math
 from collections.abc import Iterator
@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-import click
 import numpy as np
 
 from tpulite.cli.common import load_inputs
-from tpulite.cli.help import Topic, option
+from tpulite.cli.help import Parsed, Topic, option
 from tpulite.cli.paths import DATA
 from tpulite.counted import counted
 from tpulite.graph.graph import Graph, Tensor
@@ -26,24 +25,18 @@ PAIRS = (("x", "y"), ("images", "labels"), ("x_test", "y_test"))
 """What archives call images and their classes."""
 
 
-class _Pixels(click.ParamType):
-    """Two numbers, LOW:HIGH."""
-
-    name = "low:high"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        try:
-            low, high = map(float, str(value).split(":"))
-        except ValueError:
-            self.fail(f"{value} is not a range LOW:HIGH, like 0:1 or -1:1", param, ctx)
-        if not np.isfinite([low, high]).all() or low == high:
-            self.fail(f"{value} must be two different finite numbers", param, ctx)
-        return low, high
+def _pixels(text: str) -> tuple[float, float]:
+    """Read two numbers, LOW:HIGH."""
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        raise ValueError(f"{text} is not a range LOW:HIGH, like 0:1 or -1:1") from None
+    if not np.isfinite([low, high]).all() or low == high:
+        raise ValueError(f"{text} must be two different finite numbers")
+    return low, high
 
 
-PIXELS = _Pixels()
+PIXELS = Parsed("low:high", _pixels)
 
 source_option = option(
     "--input",
@@ -206,3 +199,77 @@ def errors_named(path: Path, *others: Path) -> Iterator[None]:
         if str(error).startswith(tuple(map(str, (path, *others)))):
             raise
         raise ValueError(f"{path}: {error}") from error
+
+
+Samples = np.ndarray | list[dict[str, np.ndarray]]
+"""An array of samples along its first axis, or the inputs of each by name."""
+
+
+def read_feeds(
+    path: Path, graph: Graph, data: bytes, pixels: tuple[float, float] | None = None
+) -> tuple[list[dict[str, np.ndarray]], tuple[str, ...]]:
+    """Read samples as the inputs of an ONNX file of floats take them.
+
+    Parameters
+    ----------
+    path, graph, pixels
+        As of :func:`read_samples`.
+
+    Returns
+    -------
+    feeds : list of dict of str to ndarray
+        The inputs of each sample by name.
+    remarks : tuple of str
+        As of :func:`read_samples`.
+
+    Raises
+    ------
+    ValueError
+        If something cannot be read, does not suit the network (the file of the samples then comes
+        first), or the network is no ONNX file of floats.
+    """
+    from tpulite.quant.calibrate import check_samples, fixed_batch
+
+    fixed_batch(data)  # whose errors are about the network
+    samples, remarks = read_samples(path, graph, pixels)
+    with errors_named(path):
+        return check_samples(data, samples), remarks
+
+
+def read_samples(
+    path: Path, graph: Graph, pixels: tuple[float, float] | None = None
+) -> tuple[Samples, tuple[str, ...]]:
+    """Read samples: an array (.npy, .npz), a picture, or a folder of them.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network, whose input says how large pictures are.
+    pixels : (float, float), optional
+        What black and white are to the network; 0 and 1 by default.
+
+    Returns
+    -------
+    samples : ndarray or list of dict of str to ndarray
+        The samples.
+    remarks : tuple of str
+        What was done to them, in words.
+
+    Raises
+    ------
+    ValueError
+        If something cannot be read or does not suit the network; the file comes first.
+    """
+    if not path.is_dir() and path.suffix.lower() not in PICTURES:
+        given = load_inputs(path)
+        if isinstance(given, np.ndarray):
+            if not given.ndim:
+                raise ValueError(f"{path} must hold samples along its first axis, not one number")
+            return given, ()
+        counts = {len(values) if values.ndim else 0 for values in given.values()}
+        if len(counts) != 1:
+            raise ValueError(f"{path} must hold as many of each input, not {sorted(counts)}")
+        return [{name: given[name][i] for name in given} for i in range(counts.pop())], ()
+    read = InputReader(graph, Exactness.ORT, pixels).read(path)
+    each = [{name: read.values[name][i] for name in graph.inputs} for i in range(len(read.names))]
+    return each, read.remarks

@@ -33,7 +33,6 @@ _OPTIONS = (
         group=Topic.LAYOUT,
         type=click.IntRange(min=1),
         default=BM1684X.lanes,
-        show_default=True,
         help="Lanes of the layout (NPU_NUM).",
     ),
     option(
@@ -55,7 +54,6 @@ _OPTIONS = (
         group=Topic.LAYOUT,
         type=Choice(["auto", "0", "1", "2", "3"]),
         default="auto",
-        show_default=True,
         help="Fold kernel rows (1), columns (2) or both (3) into the input channels.",
     ),
     option(

@@ -21,7 +21,6 @@ memory_option = option(
     "--memory",
     group=Topic.COMPILER,
     default=_DEFAULTS.memory,
-    show_default=True,
     metavar="NAME[,FIELD=VALUE...]",
     help=f"DRAM to plan for and predict with: {', '.join(MEMORIES)}.",
 )
@@ -32,7 +31,6 @@ _OPTIONS = (
         group=Topic.COMPILER,
         type=Choice(GOALS),
         default=_DEFAULTS.optimize,
-        show_default=True,
         help="Minimize cycles, or DRAM traffic.",
     ),
     option(
@@ -54,7 +52,6 @@ _OPTIONS = (
         group=Topic.COMPILER,
         type=Choice(GROUPINGS),
         default=_DEFAULTS.groups,
-        show_default=True,
         help="Choose layer groups by predicted cycles, or as the source document does.",
     ),
     option(
@@ -74,7 +71,6 @@ _OPTIONS = (
         group=Topic.COMPILER,
         type=int,
         default=_DEFAULTS.moves,
-        show_default=True,
         help="Random changes to the layer groups that the search tries.",
     ),
     option(
@@ -82,7 +78,6 @@ _OPTIONS = (
         group=Topic.COMPILER,
         type=click.IntRange(min=0),
         default=_DEFAULTS.seed,
-        show_default=True,
         help="Seed of these changes.",
     ),
     option(
@@ -90,7 +85,6 @@ _OPTIONS = (
         group=Topic.COMPILER,
         type=int,
         default=_DEFAULTS.effort,
-        show_default=True,
         help="Search budget in commands for a network of up to two layers; more find better plans.",
     ),
     option(
@@ -98,7 +92,6 @@ _OPTIONS = (
         group=Topic.COMPILER,
         type=Choice(ORDERS),
         default=_DEFAULTS.order,
-        show_default=True,
         help="Loop order of dense layers: auto, or K (the summed axis) outermost or innermost.",
     ),
     memory_option,

@@ -28,12 +28,12 @@ from tpulite.cli.views import Views, view_options
 from tpulite.frontend.files import network_name
 from tpulite.program import Program, is_program_file
 from tpulite.report.advice import advise, advise_slowest
-from tpulite.report.memory_use import memory_lines
 from tpulite.report.profile import Profile, profile_model, profile_run
 from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.spending import activity_line
 from tpulite.report.traced_run import CYCLE_MODEL, trace_program
+from tpulite.report.traffic import memory_lines
 
 
 @command(first=("--device", "--config", "--mhz", "--html", "--trace", "--json"))

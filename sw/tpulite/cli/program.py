@@ -26,9 +26,8 @@ from tpulite.report.html import Answered
 from tpulite.report.profile import Profile, profile_run
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import TracedRun
-from tpulite.runtime.program_graph import program_graph
 from tpulite.runtime.results import Results
-from tpulite.runtime.session import Session
+from tpulite.runtime.session import Session, program_graph
 
 
 @dataclass(frozen=True)

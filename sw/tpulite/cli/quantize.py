@@ -21,9 +21,8 @@ from tpulite.cli.common import (
     say,
 )
 from tpulite.cli.help import Choice, Topic, command, option
-from tpulite.cli.inputs import PIXELS, errors_named
+from tpulite.cli.inputs import PIXELS, Samples, errors_named, read_feeds, read_samples
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
-from tpulite.cli.samples import Samples, read_feeds, read_samples
 from tpulite.cli.shapes import dim_option, given_shapes, set_option, shape_option
 from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.tflite.file import load_tflite
@@ -87,7 +86,6 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     type=Choice(("int8", "int4")),
     default="int8",
-    show_default=True,
     help="int4 rounds weights of products to 4 bits; those that lose most stay int8, so that every "
     "output has the least cosine.",
 )
@@ -102,7 +100,6 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     type=click.FloatRange(0, 100, min_open=True),
     default=100.0,
-    show_default=True,
     help="Percentage of activation values that each tensor's range covers.",
 )
 @option(
@@ -110,7 +107,6 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     type=Choice(METHODS),
     default="mse",
-    show_default=True,
     help="How activation ranges are chosen; percentile needs --percentile.",
 )
 @option(
@@ -118,7 +114,6 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     type=click.FloatRange(0, 1),
     default=0.98,
-    show_default=True,
     help="Least cosine of each output to the float network's; below it the exit code is 1.",
 )
 @option(
@@ -136,7 +131,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     calibration: Path,
     output: Path | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
-    dims: tuple[tuple[str, tuple[int, ...]], ...],
+    dims: tuple[tuple[str, int], ...],
     values: tuple[tuple[str, float], ...],
     pixels: tuple[float, float] | None,
     per_tensor: bool,

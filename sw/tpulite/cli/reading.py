@@ -12,11 +12,10 @@ from click.core import ParameterSource
 
 from tpulite.arch.config import Config
 from tpulite.cli.common import config_option
-from tpulite.cli.help import Choice, Topic, option
-from tpulite.cli.inputs import errors_named
+from tpulite.cli.help import Choice, Parsed, Topic, option
+from tpulite.cli.inputs import errors_named, read_feeds
 from tpulite.cli.options import Choices
 from tpulite.cli.paths import PATH
-from tpulite.cli.samples import read_feeds
 from tpulite.cli.shapes import dim_option, given_shapes, shape_option
 from tpulite.configs import named_config
 from tpulite.frontend.cut import cut_graph
@@ -36,18 +35,12 @@ from tpulite.runtime.model_file import is_model_file, load_model_file
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Pair(click.ParamType):
-    """Two names, OUTPUT=INPUT."""
-
-    name = "output=input"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        after, _, before = str(value).partition("=")
-        if not after or not before:
-            self.fail(f"{value!r} must be OUTPUT=INPUT, like h_next=h", param, ctx)
-        return after, before
+def _pair(text: str) -> tuple[str, str]:
+    """Read two names, OUTPUT=INPUT."""
+    after, _, before = text.partition("=")
+    if not after or not before:
+        raise ValueError(f"{text!r} must be OUTPUT=INPUT, like h_next=h")
+    return after, before
 
 
 @dataclass(frozen=True)
@@ -222,7 +215,7 @@ _OPTIONS = {
         "--state",
         "states",
         group=Topic.NETWORK,
-        type=_Pair(),
+        type=Parsed("output=input", _pair),
         multiple=True,
         metavar="OUTPUT=INPUT",
         help="Feed this output back to this input in the next run; zeros in the first.",

@@ -43,14 +43,12 @@ def _seeds(context: click.Context, parameter: click.Parameter, text: str) -> ran
 @option(
     "--jobs",
     default="all",
-    show_default=True,
     callback=_jobs,
     help=f"Jobs to run: {', '.join(JOBS)}.",
 )
 @option(
     "--seeds",
     default="0..99",
-    show_default=True,
     callback=_seeds,
     metavar="FIRST..LAST",
     help="Seeds of each job, both ends included; or a single seed.",

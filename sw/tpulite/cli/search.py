@@ -56,13 +56,13 @@ class _Answer:
     group=Topic.OUTPUT,
     type=click.IntRange(min=1),
     default=5,
-    show_default=True,
     help="Passages to show.",
 )
 @option(
     "--files",
     group=Topic.INPUT,
     default=",".join(DOCUMENTS),
+    show_default=False,
     metavar="NAME[,NAME...]",
     help=f"Names of files to search; '*' is all.  [default: {', '.join(DOCUMENTS)}]",
 )
@@ -71,7 +71,6 @@ class _Answer:
     group=Topic.NETWORK,
     type=click.Path(path_type=Path),
     default=MINILM.name,
-    show_default=True,
     help="Sentence encoder: a folder of safetensors, or an ONNX file of floats or int8.",
 )
 @option(

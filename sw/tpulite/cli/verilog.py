@@ -17,12 +17,18 @@ from tpulite.needs import require_package
 
 @command()
 @click.argument("config_name", default="16x16", metavar="[CONFIG]")
-@option("-o", "--output", type=FOLDER, default=".", help="Folder to write to.  [default: here]")
+@option(
+    "-o",
+    "--output",
+    type=FOLDER,
+    default=".",
+    show_default=False,
+    help="Folder to write to.  [default: here]",
+)
 @option(
     "--period",
     type=click.FloatRange(min=0, min_open=True),
     default=10.0,
-    show_default=True,
     help="Clock period in ns, for the constraints.",
 )
 @option(
@@ -42,7 +48,6 @@ from tpulite.needs import require_package
     "--target",
     type=Choice(("generic", "ecp5", "gw5a", "xilinx")),
     default="generic",
-    show_default=True,
     help="ecp5: use Lattice's carry cells where multipliers are logic; gw5a: instantiate Gowin's "
     "multipliers where they are not; xilinx: a DSP48E1 of a 7-series part for each such element.",
 )

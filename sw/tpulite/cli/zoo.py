@@ -65,7 +65,7 @@ def print_path(name: str) -> None:
 @zoo.command("page")
 @click.argument("names", nargs=-1)
 @option("-o", "--output", type=OUTPUT, required=True, help="File to write, like docs/zoo.md.")
-@option("--inputs", "count", default=100, show_default=True, help="Random inputs per network.")
+@option("--inputs", "count", default=100, help="Random inputs per network.")
 @device_option("rtl")
 def write_page(names: tuple[str, ...], output: Path, count: int, device: str) -> None:
     """Compare networks with LiteRT, run them on a device, and write a page of the results."""

@@ -14,7 +14,7 @@ from tpulite.quant.exactness.softmax import FIXED_POINT, fixed_point_exponential
 from tpulite.quant.own import requantize_table
 from tpulite.runtime.host.lstm import output_scale, quantized_clip
 from tpulite.runtime.host.ops import dequantize, quantize
-from tpulite.runtime.host.softmax import exponentials
+from tpulite.runtime.host.tables import exponentials
 
 _INFINITY = 0x7F800000
 _INTEGERS = 256

@@ -10,8 +10,7 @@ from tpulite.arch.memory import Window
 from tpulite.golden.timing import program_cycles
 from tpulite.program import Program
 from tpulite.report.buffer import buffer_use
-from tpulite.report.memory_use import MemoryUse, memory_uses
-from tpulite.report.traffic import dram_traffic
+from tpulite.report.traffic import MemoryUse, dram_traffic, memory_uses
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from tpulite.arch.memory import REFERENCE_MEMORY, Window
 from tpulite.memories import memory_name
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
-from tpulite.report.memory_use import memory_uses
 from tpulite.report.profile_table import profile_table
 from tpulite.report.spending import Activity, Cause, engine_activity, spend_cycles
 from tpulite.report.traced_run import CYCLE_MODEL, TracedRun, trace_runs
-from tpulite.report.traffic import Traffic, dram_traffic
+from tpulite.report.traffic import Traffic, dram_traffic, memory_uses
 from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.model import Model
 

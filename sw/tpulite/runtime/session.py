@@ -6,6 +6,7 @@ import numpy as np
 
 from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
+from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.layout import pack_activations, unpack_activations
 from tpulite.program import Program
 from tpulite.runtime.device import Device, Job, Tracing, open_device
@@ -147,3 +148,23 @@ def _place(program: Program, base: int) -> tuple[Job, int]:
     size = len(program.encode())
     job = Job(base, size // COMMAND_BYTES, tuple(bindings), resident=program.resident)
     return job, base + size
+
+
+def program_graph(program: Program) -> Graph:
+    """Return a graph whose only operator is a program.
+
+    Tensors are integers without a scale, in the shapes in which a
+    :class:`~tpulite.runtime.session.Session` takes and gives them.
+    """
+    specs = (*program.inputs, *program.outputs)
+    inputs, outputs = (
+        tuple(spec.name for spec in side) for side in (program.inputs, program.outputs)
+    )
+    return Graph(
+        name="program",
+        tensors={spec.name: Tensor(spec.name, spec.shape, spec.dtype) for spec in specs},
+        nodes=(Node("program", "program", inputs, outputs),),
+        inputs=inputs,
+        outputs=outputs,
+        format="tflite",
+    )

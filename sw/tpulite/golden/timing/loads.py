@@ -16,10 +16,9 @@ from tpulite.arch.timing import (
     sum_latency,
 )
 from tpulite.golden.timing.clockwork import NEVER, Clockwork
-from tpulite.golden.timing.data_path import DataPath
+from tpulite.golden.timing.data_path import DataPath, Rate, Source
 from tpulite.golden.timing.phases import KnownPhases, Walk
 from tpulite.golden.timing.record import Record
-from tpulite.golden.timing.sources import Rate, Source
 from tpulite.golden.timing.transfers import TransferHead
 
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES

@@ -12,7 +12,7 @@ from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import requantize_table
 from tpulite.runtime.host.lstm import lstm_cell, lstm_gates, lstm_output
-from tpulite.runtime.host.softmax import softmax_fixed_point, softmax_table
+from tpulite.runtime.host.tables import softmax_fixed_point, softmax_table
 
 # The numerics of softmax of integers.
 _SOFTMAX = {
