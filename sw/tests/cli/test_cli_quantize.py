@@ -43,6 +43,7 @@ def network():
 def files(tmp_path, network):
     (tmp_path / "net.onnx").write_bytes(network)
     np.save(tmp_path / "x.npy", draw(12, 3, 8, 8))
+    (tmp_path / "empty.npz").touch()
     return tmp_path
 
 
@@ -125,6 +126,7 @@ def test_a_folder_of_pictures_and_arrays_calibrates(tpulite, files):
     ("arguments", "said"),
     [
         (("net.onnx", "--calibrate", "net.onnx"), "net.onnx is not a .npy file"),
+        (("net.onnx", "--calibrate", "empty.npz"), "empty.npz: the file is empty"),
         (("x.npy", "--calibrate", "x.npy"), "not an ONNX file"),
         (("net.onnx", "--calibrate", "x.npy", "-o", "net.onnx"), "net.onnx is the network itself"),
         (("net.onnx", "--calibrate", "x.npy", "--ranges", "percentile"), "needs --percentile P"),

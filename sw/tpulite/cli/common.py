@@ -137,6 +137,8 @@ def load_array(path: Path) -> np.ndarray:
     """
     with path.open("rb") as file:
         begin = file.read(len(_NPY))
+    if not begin:
+        raise ValueError(f"{path}: the file is empty")
     if begin.startswith(b"PK"):
         raise ValueError(f"{path} is not a .npy file: it holds several arrays")
     if begin != _NPY:
