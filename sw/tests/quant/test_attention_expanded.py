@@ -7,7 +7,8 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
 
-from tpulite.quant.floats.expand import expand_operators
+from tpulite.quant.floats.expand import expand_operators, with_shapes
+from tpulite.quant.floats.padding import padding_input
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.oracles.onnx_session import open_onnx
 
@@ -63,6 +64,40 @@ def test_projected_attention_is_six_products(mask, causal):
     )  # fmt: skip
     kinds = expanded(b.build(y, dtype="float32"), **given)
     assert (kinds.count("MatMul"), "Attention" in kinds) == (5, False)
+
+
+@pytest.mark.parametrize("filled", [-1e4, -1e9])
+def test_layers_share_what_a_mask_becomes(filled):
+    b = OnnxBuilder()
+    x, mask = b.input("x", (B, TOKENS, WIDTH)), b.input("mask", (B,), "int32")
+    for value in (-1e4, filled):
+        (x,) = b.outputs(
+            "Attention", 1, x, draw(WIDTH, 3 * WIDTH) / 8, draw(3 * WIDTH), mask, contributed=True,
+            num_heads=HEADS, mask_filter_value=value,
+        )  # fmt: skip
+    data = with_shapes(onnx.load_model_from_string(b.build(x, dtype="float32")))
+    kinds = expanded(data.SerializeToString(), mask=mask_of("lengths"))
+    assert (kinds.count("Softmax"), kinds.count("Less")) == (2, 1 + (filled != -1e4))
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+def test_masks_of_attention_as_one_operator_say_what_is_padding(embedded):
+    b = OnnxBuilder()
+    words, mask = (b.input(x, (B, TOKENS), "int32") for x in ("words", "mask"))
+    tables = draw(30, WIDTH), draw(12, WIDTH)
+    x, index = b.outputs(
+        "EmbedLayerNormalization", 2, words, "", *tables, "", draw(WIDTH), draw(WIDTH), mask,
+        contributed=True, mask_index_type=1,
+    )  # fmt: skip
+    given = index if embedded else mask
+    (y,) = b.outputs(
+        "Attention", 1, x, draw(WIDTH, 3 * WIDTH) / 8, draw(3 * WIDTH), given, contributed=True,
+        num_heads=HEADS,
+    )  # fmt: skip
+    data = with_shapes(onnx.load_model_from_string(b.build(y, dtype="float32"))).SerializeToString()
+    assert padding_input(onnx.load_model_from_string(data).graph) == "mask"
+    masks = {"mask": mask_of("tokens"), "words": RNG.integers(0, 30, (B, TOKENS), np.int32)}
+    assert "Attention" not in expanded(data, **masks)
 
 
 @pytest.mark.parametrize("sizes", [None, [WIDTH, WIDTH, NARROW]])
@@ -167,6 +202,21 @@ def test_grouped_attention_shares_keys(packed, past, tokens, flags):
     data, given = grouped(packed=packed, past=past, tokens=tokens, **flags)
     stays = past and "local_window_size" in flags  # how long the past is, is an input
     assert ("GroupQueryAttention" in expanded(data, **given)) == bool(stays)
+
+
+def test_layers_share_cosines_of_positions():
+    b = OnnxBuilder()
+    x, seen = b.input("x", (B, 1, WIDTH)), b.input("seen", (B,), "int32")
+    total, turns = np.array(PAST + 1, np.int32), [b.constant(x) for x in tables()]
+    for layer in "ab":
+        past = [b.input(f"{x}_{layer}", (B, HEADS, PAST, DEPTH)) for x in ("key", "value")]
+        x, *_ = b.outputs(
+            "GroupQueryAttention", 3, x, x, x, *past, seen, total, *turns, contributed=True,
+            num_heads=HEADS, kv_num_heads=HEADS, do_rotary=1,
+        )  # fmt: skip
+    data = with_shapes(onnx.load_model_from_string(b.build(x, dtype="float32")))
+    kinds = expanded(data.SerializeToString(), seen=np.array([PAST], np.int32))
+    assert [kinds.count(x) for x in ("Softmax", "Less", "Gather")] == [2, 1, 2]
 
 
 @pytest.mark.parametrize("rotary", [0, 1])

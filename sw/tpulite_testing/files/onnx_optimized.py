@@ -38,7 +38,8 @@ def fuse_transformer(
         made = optimizer.optimize_model(
             str(path), kind, heads, width, opt_level=0, optimization_options=options
         )
-        return made.model.SerializeToString()
+        made.save_model_to_file(str(path))
+        return path.read_bytes()
 
 
 def optimize_session(data: bytes) -> bytes:

@@ -4,8 +4,10 @@ What follows then looks for one form of each.
 """
 
 import tempfile
+from collections.abc import Hashable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -80,12 +82,15 @@ def expand_operators(model: onnx.ModelProto, opset: int) -> None:
     links = Links(model.graph)
     axes = Axes(model, links)
     nodes: list[onnx.NodeProto] = []
+    shared: dict[Hashable, Any] = {}
     for node in model.graph.node:
         rule = _RULES.get((node.domain, node.op_type))
         written = Written(node.output[0], opset)
-        if rule is None or not rule(Expansion(node, links, axes, written)):
+        expansion = Expansion(node, links, axes, written, {**shared})
+        if rule is None or not rule(expansion):
             nodes.append(node)
             continue
+        shared = expansion.shared
         nodes += written.nodes
         model.graph.initializer.extend(written.constants)
     del model.graph.node[:]

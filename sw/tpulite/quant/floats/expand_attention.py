@@ -25,7 +25,7 @@ _FILTER = -10_000.0
 _FLOAT = 1  # onnx.TensorProto
 
 
-def _padding(e: Expansion, index: int, tokens: int) -> str | None:
+def _padding(e: Expansion, index: int, tokens: int, filled: float) -> str | None:
     """Write what is added for an input that says which of the keys are no padding.
 
     Its shape is [B], how many are none, [B, T] or [B, S, T], with 1 for those; None if it is
@@ -39,7 +39,7 @@ def _padding(e: Expansion, index: int, tokens: int) -> str | None:
     kept = e.add("Cast", mask, to=_FLOAT)
     wide = e.add("Unsqueeze", kept, e.constant(np.array([1, 2] if len(shape) < 3 else [1])))
     other = e.add("Sub", e.constant(np.float32(1)), wide)
-    return e.add("Mul", other, e.constant(np.float32(e.flags.get("mask_filter_value", _FILTER))))
+    return e.add("Mul", other, e.constant(np.float32(filled)))
 
 
 def _scores(
@@ -48,7 +48,9 @@ def _scores(
     """Write what is added to scores: padding, order and a bias; None if that is not possible."""
     added = []
     if e.input(mask):
-        padding = _padding(e, mask, columns)
+        filled = e.flags.get("mask_filter_value", _FILTER)
+        key = ("padding", e.input(mask), columns, filled)
+        padding = e.once(key, lambda: _padding(e, mask, columns, filled))
         if padding is None:
             return None
         added.append(padding)

@@ -61,8 +61,7 @@ def _grouped(e: Expansion) -> bool:
     if before and seen is None:
         if window > 0:
             return False  # where it begins would be computed
-        valid, hidden = _valid(e, before, rows)
-        places = e.add("Add", valid, e.constant(np.arange(rows)[None]))
+        places, hidden = e.once(("past", e.input(5), before, rows), lambda: _past(e, before, rows))
         added.append(hidden)
     added += [e.input(10)] if e.input(10) else []
     q, k, v = _parts(e, sizes)
@@ -70,7 +69,7 @@ def _grouped(e: Expansion) -> bool:
         rotation = _rotation(e, places, sizes.depth)
         if rotation is None:
             return False
-        q, k = rotation.apply(q), rotation.apply(k)
+        q, k = rotation.apply(e, q), rotation.apply(e, k)
     k, v = (joined(e, i + 2 if before else None, x, i) for i, x in ((1, k), (2, v)))
     copies, shape = sizes.count // sizes.shared, (0, sizes.count, -1, sizes.depth)
     cap = float(e.flags.get("softcap", 0))
@@ -114,7 +113,10 @@ def _rotation(e: Expansion, places: str | np.ndarray, depth: int) -> Rotation | 
         return None
     if e.input(9):
         places = e.input(9) if given is None else given
-    return Rotation(e, (cos, sin), places, pairs=bool(e.flags.get("rotary_interleaved", 0)))
+    pairs = bool(e.flags.get("rotary_interleaved", 0))
+    given_by = places if isinstance(places, str) else places.tobytes()
+    key = ("rotation", e.input(7), e.input(8), given_by, pairs)
+    return e.once(key, lambda: Rotation(e, (cos, sin), places, pairs=pairs))
 
 
 def _split(e: Expansion, x: str, sizes: list[int]) -> list[str]:
@@ -127,8 +129,8 @@ def _split(e: Expansion, x: str, sizes: list[int]) -> list[str]:
     ]
 
 
-def _valid(e: Expansion, before: int, rows: int) -> tuple[str, str]:
-    """Write how many tokens of the past count, [B, 1], and what is added for the others."""
+def _past(e: Expansion, before: int, rows: int) -> tuple[str, str]:
+    """Write positions of new tokens, [B, S], and what is added for places of the past not taken."""
     counted = e.add("Cast", e.input(5), to=_INT64)
     counted = e.add("Unsqueeze", counted, e.constant(np.array([1])))
     valid = e.add("Sub", counted, e.constant(np.array(rows - 1)))
@@ -136,7 +138,8 @@ def _valid(e: Expansion, before: int, rows: int) -> tuple[str, str]:
     kept = e.add("Cast", e.add("Less", e.constant(places[None]), valid), to=_FLOAT)
     other = e.add("Sub", e.constant(np.float32(1)), kept)
     far = e.add("Mul", other, e.constant(LOWEST))
-    return valid, e.add("Unsqueeze", far, e.constant(np.array([1, 2])))
+    hidden = e.add("Unsqueeze", far, e.constant(np.array([1, 2])))
+    return e.add("Add", valid, e.constant(np.arange(rows)[None])), hidden
 
 
 GROUPED: Rules = {(CONTRIBUTED, "GroupQueryAttention"): _grouped}

@@ -39,10 +39,10 @@ def _rotary(e: Expansion, cos: str, sin: str, positions: str) -> bool:
     places = positions if index is None else index
     rotation = Rotation(e, (tables[0], tables[1]), places, pairs=pairs, axis=2 if flat else 1)
     if not flat:
-        rotation.apply(x, y)
+        rotation.apply(e, x, y)
         return True
     x = e.add("Reshape", x, e.constant(np.array([0, 0, -1, width])))
-    e.add("Reshape", rotation.apply(x), e.constant(np.array([0, 0, -1])), y=y)
+    e.add("Reshape", rotation.apply(e, x), e.constant(np.array([0, 0, -1])), y=y)
     return True
 
 
@@ -72,7 +72,6 @@ class Rotation:
         pairs: bool = False,
         axis: int = 1,
     ) -> None:
-        self._e = e
         self._turn = _turn(tables[0].shape[-1], pairs)
         self._factors = []
         for table in tables:
@@ -84,11 +83,11 @@ class Rotation:
                 chosen = wide if isinstance(positions, str) else wide[positions]
                 self._factors.append(e.constant(np.expand_dims(chosen, axis)))
 
-    def apply(self, x: str, y: str = "") -> str:
+    def apply(self, e: Expansion, x: str, y: str = "") -> str:
         """Write x * cos + turned(x) * sin; return the name of the result, ``y`` if given."""
-        turned = self._e.add("MatMul", x, self._e.constant(self._turn))
+        turned = e.add("MatMul", x, e.constant(self._turn))
         pairs = zip((x, turned), self._factors, strict=True)
-        return self._e.add("Add", *(self._e.add("Mul", *each) for each in pairs), y=y)
+        return e.add("Add", *(e.add("Mul", *each) for each in pairs), y=y)
 
 
 def _turn(half: int, pairs: bool) -> np.ndarray:

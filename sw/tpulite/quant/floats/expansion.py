@@ -1,8 +1,8 @@
 """What replaces one operator of an ONNX graph by standard ones."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -15,6 +15,8 @@ from tpulite.quant.floats.written import Written
 
 __all__ = ["Expansion", "Rules"]
 
+_Value = TypeVar("_Value")
+
 
 @dataclass
 class Expansion:
@@ -24,6 +26,8 @@ class Expansion:
     links: Links
     axes: Axes
     written: Written
+    #: What operators before it have written that others need, too: see :meth:`once`.
+    shared: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -57,6 +61,12 @@ class Expansion:
         """Add an operator; return the name of its result."""
         role = f"{op}{len(self.written.nodes)}"
         return self.written.add(op, inputs, role, output=y, **attributes)
+
+    def once(self, key: Hashable, write: Callable[[], _Value]) -> _Value:
+        """Return what ``write`` returns; only the first operator with this key calls it."""
+        if key not in self.shared:
+            self.shared[key] = write()
+        return self.shared[key]
 
 
 Rules = dict[tuple[str, str], Callable[[Expansion], bool]]

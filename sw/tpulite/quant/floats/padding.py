@@ -10,12 +10,18 @@ from tpulite.quant.floats.graph import MOVING, Links
 __all__ = ["live_rows", "live_tokens", "padding_input"]
 
 _PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
+_MASKS = {"Attention": 3, "MultiHeadAttention": 4, "GroupQueryAttention": 5}
+"""Which input of an attention as one operator says which tokens are padding."""
+
+_EMBEDDING_MASK = 7
+"""Which input of EmbedLayerNormalization becomes its output of masks."""
+
 _MASKED = 2
 """Axes of a mask: samples and tokens."""
 
 
 def padding_input(graph: onnx.GraphProto) -> str | None:
-    """Return the input that says which tokens are padding: masks before softmax depend on it."""
+    """Return the input that says which tokens are padding: masks of attention depend on it."""
     links = Links(graph)
     inputs = {
         value.name
@@ -31,6 +37,9 @@ def padding_input(graph: onnx.GraphProto) -> str | None:
         for name in node.input if node is not None and node.op_type in ("Add", "Where") else ():
             read, products = _sources(name, links)
             found |= set() if products else inputs & read
+    for node in graph.node:
+        for name in node.input[_MASKS.get(node.op_type, len(node.input)) :][:1]:
+            found |= inputs & _sources(name, links)[0]
     return found.pop() if len(found) == 1 else None
 
 
@@ -41,8 +50,11 @@ def _sources(name: str, links: Links) -> tuple[set[str], bool]:
         node = links.writer.get(todo.pop())
         if node is not None and node.op_type not in ("Shape", "Size"):
             products |= node.op_type in _PRODUCTS
-            todo += [x for x in node.input if x not in read]
-            read |= {*node.input}
+            inputs = list(node.input)
+            if node.op_type == "EmbedLayerNormalization":
+                inputs = inputs[_EMBEDDING_MASK : _EMBEDDING_MASK + 1]
+            todo += [x for x in inputs if x not in read]
+            read |= {*inputs}
     return read, products
 
 
