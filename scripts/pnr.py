@@ -27,10 +27,10 @@ _DEFAULTS: dict[str, dict] = {
 }
 """What each configuration is routed with: the highest frequency that its first seeds could have."""
 
-_GW5A_DENSITY = 0.4
-"""nextpnr's placer spreads lookup tables and flip-flops apart from each other, each to its density,
-though they compete for slots: with its own, 0.9, both are dense in the same tiles, and its
-legalization looks for slots for hours."""
+_GW5A_DENSITY = 0.25
+"""nextpnr's placer spreads lookup tables, carries and flip-flops each on their own, each to its
+density, though they compete for slots: with 0.4 `8x8` is so dense in the middle that legalization
+looks for slots for minutes in each iteration, with this for seconds."""
 
 _ENDS = 20
 """Blocks that are printed; the file has all."""

@@ -148,8 +148,8 @@ def require_slots(top: dict) -> int:
     slots = slots_of(top)
     if slots > SLOTS:
         raise OverfullError(
-            f"{slots:,} slots needed; a {PART} has {SLOTS:,}. Take fewer lanes or memories of"
-            " block RAM, like CONFIG=16x16,requant_lanes=4,memories=block"
+            f"{slots:,} slots needed; a {PART} has {SLOTS:,}. Take fewer lanes and block RAM,"
+            " as in CONFIG=16x16,requant_lanes=4,vector_lanes=4,memories=block"
         )
     return slots
 
