@@ -3,7 +3,8 @@
 Models with points lie in build/coverage, with what each run has reached; pages for the browser in
 build/coverage/html, lines and branches for other tools in build/coverage/lcov.info. Without
 arguments the benches of components and small ones of the chip run; arguments are those of pytest
-instead. The exit code is 1 if a test fails, or a waiver of tb/coverage_waivers.csv is wrong.
+instead. The exit code is 1 if a test fails, a waiver of tb/coverage_waivers.csv is wrong, or a
+component of --only is not recorded.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from tpulite_tb.coverage.functional import Functional
 from tpulite_tb.coverage.lcov import write_lcov
 from tpulite_tb.coverage.page import write_pages
 from tpulite_tb.coverage.record import read_record, write_record
-from tpulite_tb.coverage.summary import component_shares, functional_table, summary_table
+from tpulite_tb.coverage.summary import Shares, component_shares, functional_table, summary_table
 from tpulite_tb.coverage.waivers import read_waivers, waive
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,6 +56,18 @@ def run(arguments: Sequence[str], jobs: int, **variables: str) -> int:
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
+def incomplete(shares: Shares) -> list[str]:
+    """Return components with points that are neither reached nor waived.
+
+    Tests of one component alone may miss what those of the chip reach.
+    """
+    return [
+        name
+        for name, each in shares.items()
+        if any(share.reached + share.waived < share.points for share in each.values())
+    ]
+
+
 def main() -> None:
     """Run, merge, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -63,7 +76,9 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="run nothing, report what has run")
     parser.add_argument("--add", action="store_true", help="add to what earlier runs have reached")
     parser.add_argument("--record", action="store_true", help=f"write {RECORD.relative_to(ROOT)}")
-    parser.add_argument("--only", default="", help="record these components alone (A,B)")
+    parser.add_argument(
+        "--only", default="", help="record these components alone (A,B), if all of them is reached"
+    )
     parser.add_argument("tests", nargs="*", help="arguments of pytest, behind --")
     options = parser.parse_args()
     status = 0
@@ -93,6 +108,8 @@ def main() -> None:
     write_lcov(counts, FOLDER / "lcov.info")
     if options.record:
         new = {name: shares[name] for name in options.only.split(",") if name}
+        if short := incomplete(new):
+            sys.exit(f"Not recorded: these tests do not reach all of {', '.join(short)}")
         write_record(dict(sorted((read_record(RECORD) | new).items())) if new else shares, RECORD)
     print(f"{page.relative_to(ROOT)}: {len(files)} runs on Verilator")
     sys.exit(status or int(bool(wrong)))

@@ -1,10 +1,12 @@
 """Recorded evidence is of the RTL as it is, or listed as stale with a reason."""
 
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+from tpulite_tb.coverage.summary import Share
 from tpulite_testing.evidence import digest_of, read_evidence, record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,3 +120,10 @@ def test_rows_of_coverage_of_the_same_tests_are_measured_together(rows):
     assert sorted(row.name for batch in batches for row in batch) == sorted(
         row.name for row in rows
     )
+
+
+def test_components_with_missed_points_are_incomplete():
+    incomplete = runpy.run_path(str(ROOT / "scripts/coverage.py"))["incomplete"]
+    whole = {"line": Share(3, 0, 3), "toggle": Share(1, 1, 2)}
+    shares = {"whole": whole, "short": whole | {"toggle": Share(1, 0, 2)}}
+    assert incomplete(shares) == ["short"]
