@@ -59,7 +59,7 @@ class _Halving:
 
 
 def turn_maxima(layers: LayerGraph, config: Config) -> LayerGraph:
-    """Return the network with transposes and pools instead of halves of channels, where that pays."""
+    """Return the network with pools between transposes instead of halves, where that pays."""
     for layer in layers.layers:
         chain = _halvings(layer, layers)
         if chain:
