@@ -25,6 +25,7 @@ from tpulite.compiler.rewrite.averages import multiply_averages
 from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.joins import align_joins
+from tpulite.compiler.rewrite.late_pixels import move_pixels_last
 from tpulite.compiler.rewrite.maxima import separate_maxima
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
@@ -135,6 +136,7 @@ REWRITES = (
     Pass("turn-maxima", _for_machine(turn_maxima)),
     Pass("fold-channel-moves", _fold_moves, adds_zeros=True),
     Pass("fold-pixel-moves", _for_machine(fold_pixel_moves), adds_zeros=True),
+    Pass("move-pixels-last", _for_machine(move_pixels_last), adds_zeros=True),
     *_SPLITS,
     Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
     Pass("scale-addends", _for_machine(scale_addends)),

@@ -5,6 +5,7 @@ from tpulite.compiler.passes import split_layers
 from tpulite.compiler.rewrite.addends import scale_addends
 from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
+from tpulite.compiler.rewrite.late_pixels import move_pixels_last
 from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
 from tpulite.compiler.rewrite.simplify.network import simplify_layers
 from tpulite.compiler.rewrite.tables import tabulate_chains
@@ -15,7 +16,11 @@ from tpulite.program import Program
 
 __all__ = ["validate_translation"]
 
-_FOLDS = {"fold-channel-moves": fold_channel_moves, "fold-pixel-moves": fold_pixel_moves}
+_FOLDS = {
+    "fold-channel-moves": fold_channel_moves,
+    "fold-pixel-moves": fold_pixel_moves,
+    "move-pixels-last": move_pixels_last,
+}
 """Passes that make moves parts of convolutions."""
 
 

@@ -24,7 +24,7 @@ from tpulite.graph.layers import (
 )
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["fill_vectors"]
+__all__ = ["fill_vectors", "repeated_record"]
 
 _LEAST = 16
 """A sixteenth of the rows must be saved, or the host has to move pixels for nothing."""
@@ -144,15 +144,15 @@ def _patches(value: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 def _repeated(layer: Layer, pixels: int) -> Layer:
     """Return a layer that does to each pixel of a rectangle what it did to a pixel."""
     if isinstance(layer, Affine):
-        record = _repeated_record(layer.requantization, pixels)
+        record = repeated_record(layer.requantization, pixels)
         return replace(layer, gain=np.tile(layer.gain, pixels), requantization=record)
     if isinstance(layer, Depthwise) and layer.requantization is not None:
-        record = _repeated_record(layer.requantization, pixels)
+        record = repeated_record(layer.requantization, pixels)
         return replace(layer, weight=np.tile(layer.weight, pixels), requantization=record)
     return layer
 
 
-def _repeated_record(record: Requantization, pixels: int) -> Requantization:
+def repeated_record(record: Requantization, pixels: int) -> Requantization:
     """Return how the channels of a pixel are requantized, once for each pixel."""
     names = ("multiplier", "shift", "bias", "rounding", "low", "high")
     arrays = {name: getattr(record, name) for name in names}
