@@ -55,9 +55,10 @@ def _later(layers: LayerGraph, name: str, config: Config) -> LayerGraph | None:
     made = {move.name: first, reader.name: last}
     after = layers.with_layers([made.get(x.name, x) for x in layers.layers], images)
     pair = (layers.activations[move.output], target)
-    before = _later_engine(layers, move, reader, pair, config)
-    cycles = _later_engine(after, last, first, (source, between), config)
-    return after if cycles <= _LESS * before else None
+    before = _engines(layers, move, reader, pair, config)
+    cycles = _engines(after, last, first, (source, between), config)
+    less = all(of(cycles) <= _LESS * of(before) for of in (max, sum))
+    return after if less else None
 
 
 def _can_be_parted(move: DepthToSpace, layers: LayerGraph) -> bool:
@@ -80,14 +81,14 @@ def _of_parts(layer: Conv, parts: int) -> tuple[np.ndarray, Requantization] | No
     return weight, repeated_record(layer.requantization, parts)
 
 
-def _later_engine(
+def _engines(
     layers: LayerGraph,
     move: DepthToSpace,
     layer: Conv | Lut,
     images: tuple[Activation, Activation],
     config: Config,
-) -> int:
-    """Return the cycles of a layer and a move on the engine that ends later.
+) -> tuple[int, int]:
+    """Return the cycles of a layer and a move on both engines.
 
     Vectors are copied; a product puts parts apart that do not begin at a block.
     """
@@ -99,4 +100,4 @@ def _later_engine(
         if not has_blocks(move, layers.activations, config):
             blocks = -(-channels // config.array_size)
             array += conv_cycles(blocks, channels, (height, width), config).mxu
-    return max(array, vectors)
+    return array, vectors
