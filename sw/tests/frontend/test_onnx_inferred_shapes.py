@@ -5,7 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.shapes import infer_shapes
+from tpulite.frontend.onnx.read.tensor import static_shape
 
 WEIGHT = np.random.default_rng(1).standard_normal((192, 256)).astype(np.float32)
 
@@ -38,3 +40,17 @@ def test_weights_stay_where_shapes_contradict():
     with pytest.raises(onnx.shape_inference.InferenceError):
         infer_shapes(model, strict=True)
     assert np.array_equal(weight(model), WEIGHT)
+
+
+def test_onnx_runtime_knows_the_shape_behind_a_group_normalization():
+    nodes = [helper.make_node("GroupNormalization", ["x", "gamma", "beta"], ["n"], num_groups=2)]
+    nodes.append(helper.make_node("Relu", ["n"], ["y"]))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 4, 3, 3))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    constants = [
+        numpy_helper.from_array(np.ones(4, np.float32), name) for name in ("gamma", "beta")
+    ]
+    graph = helper.make_graph(nodes, "groups", [x], [y], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    infer_and_fold(model, 21)
+    assert static_shape(model.graph.output[0]) == (1, 4, 3, 3)

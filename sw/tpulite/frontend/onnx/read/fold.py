@@ -103,8 +103,18 @@ def infer_and_fold(model: onnx.ModelProto, opset: int) -> None:
         more = True
         while more:
             values = propagate and _few_values(graph)
-            infer_shapes(model, strict=True, values=values)
+            _infer(model, values=values)
             more = _fold(model, opset, folded) or (propagate and learn_shapes(model))
+
+
+def _infer(model: onnx.ModelProto, *, values: bool) -> None:
+    """Infer shapes in place, by ONNX Runtime where onnx does not: behind GroupNormalization."""
+    try:
+        infer_shapes(model, strict=True, values=values)
+    except onnx.shape_inference.InferenceError:
+        if not learn_shapes(model):
+            raise
+        infer_shapes(model, strict=True, values=values)
 
 
 def _few_values(graph: onnx.GraphProto) -> bool:
