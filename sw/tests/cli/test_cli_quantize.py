@@ -276,6 +276,17 @@ def test_older_tflite_files_and_weights_of_float16_become_plain_floats(monkeypat
     np.testing.assert_array_equal(found[0], wanted[0])
 
 
+def test_tensors_of_tflite_files_get_names_of_their_own_and_inputs_keep_theirs():
+    b = ModelBuilder("float32")
+    for name in (*(f"a_{i}" for i in range(9, 20)), "a", "x"):
+        b.tensor((1,), name=name)
+    given = b.rename(b.input((1, 4)), "x")
+    model = unpack(plain_floats(b.build(b.operator("NEG", [given], [b.tensor((1, 4), name="a")]))))
+    names = [tensor.name for tensor in model.subgraphs[0].tensors]
+    assert len({*names}) == len(names)
+    assert names[model.subgraphs[0].inputs[0]] == b"x"
+
+
 def test_a_transformer_gets_integers_by_name_unless_the_user_wants_floats(tpulite, tmp_path):
     encoder = OnnxEncoder(masked=False)
     (tmp_path / "net.onnx").write_bytes(encoder.build())

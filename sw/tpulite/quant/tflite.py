@@ -5,6 +5,7 @@ import io
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,22 @@ def plain_floats(data: bytes) -> bytes:
                 buffer.data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
                 model.buffers.append(buffer)
                 tensor.buffer, tensor.type = len(model.buffers) - 1, _FLOAT32
-    taken: set[bytes] = set()
-    for tensor in (each for graph in model.subgraphs for each in graph.tensors):
-        name = tensor.name or b""
-        while tensor.name in taken:
-            tensor.name = name + b"_%d" % len(taken)
-        taken.add(tensor.name)
+    _name_apart(model)
     return pack(model)
+
+
+def _name_apart(model: Any) -> None:
+    """Give each tensor a name of its own; inputs keep theirs, by which samples call them."""
+    taken: set[bytes] = set()
+    numbers = count()
+    for graph in model.subgraphs:
+        inputs = {*map(int, graph.inputs)}
+        for position in sorted(range(len(graph.tensors)), key=lambda i: i not in inputs):
+            tensor = graph.tensors[position]
+            name = tensor.name or b""
+            while tensor.name in taken:
+                tensor.name = name + b"_%d" % next(numbers)
+            taken.add(tensor.name)
 
 
 def _constant_operators(model: Any, graph: Any) -> set[int]:
