@@ -51,7 +51,7 @@ FORMS = {
 def test_moments_are_those_of_what_the_library_multiplies(form):
     kind, shape, extents, fields = FORMS[form]
     rng = np.random.default_rng(1)
-    weight, samples = drawn(rng, *extents), [{"x": drawn(rng, *shape)} for _ in range(2)]
+    weight, samples = drawn(rng, *extents), [{"x": drawn(rng, *shape)} for _ in range(11)]
     data = file_of(kind, shape, weight, **fields)
     model = onnx.load_model_from_string(data)
     (node,) = model.graph.node
@@ -160,6 +160,24 @@ def test_constants_that_others_read_too_keep_their_nearest_integers(per_channel)
         for x in onnx.load_model_from_string(found).graph.initializer
     }
     scale = values[f"{shared}_scale"]
+    np.testing.assert_array_equal(values[f"{shared}_quantized"], np.rint(weight / scale))
+
+
+@pytest.mark.parametrize("groups", [(1, 2), (2, 1)])
+def test_weights_that_are_read_in_other_groups_keep_their_nearest_integers(groups):
+    rng = np.random.default_rng(8)
+    b = OnnxBuilder()
+    weight = drawn(rng, 8, 4, 3, 3)
+    shared, y = b.constant(weight), b.input("x", (1, 8, 12, 12))
+    for group in groups:
+        x = y if group == 2 else b.node("Slice", y, *(np.array([i]) for i in (0, 4, 1)))
+        y = b.node("Conv", x, shared, group=group)
+    found = quantize_onnx(b.build(y), drawn(rng, 20, 1, 8, 12, 12))
+    values = {
+        x.name: numpy_helper.to_array(x)
+        for x in onnx.load_model_from_string(found).graph.initializer
+    }
+    scale = values[f"{shared}_scale"].reshape(-1, 1, 1, 1)
     np.testing.assert_array_equal(values[f"{shared}_quantized"], np.rint(weight / scale))
 
 
