@@ -75,7 +75,7 @@ def test_layers_share_what_a_mask_becomes(filled):
             "Attention", 1, x, draw(WIDTH, 3 * WIDTH) / 8, draw(3 * WIDTH), mask, contributed=True,
             num_heads=HEADS, mask_filter_value=value,
         )  # fmt: skip
-    data = with_shapes(onnx.load_model_from_string(b.build(x, dtype="float32")))
+    data = with_shapes(onnx.load_model_from_string(b.build(x, dtype="float32")), 17)
     kinds = expanded(data.SerializeToString(), mask=mask_of("lengths"))
     assert (kinds.count("Softmax"), kinds.count("Less")) == (2, 1 + (filled != -1e4))
 
@@ -94,7 +94,9 @@ def test_masks_of_attention_as_one_operator_say_what_is_padding(embedded):
         "Attention", 1, x, draw(WIDTH, 3 * WIDTH) / 8, draw(3 * WIDTH), given, contributed=True,
         num_heads=HEADS,
     )  # fmt: skip
-    data = with_shapes(onnx.load_model_from_string(b.build(y, dtype="float32"))).SerializeToString()
+    data = with_shapes(
+        onnx.load_model_from_string(b.build(y, dtype="float32")), 17
+    ).SerializeToString()
     assert padding_input(onnx.load_model_from_string(data).graph) == "mask"
     masks = {"mask": mask_of("tokens"), "words": RNG.integers(0, 30, (B, TOKENS), np.int32)}
     assert "Attention" not in expanded(data, **masks)
@@ -214,7 +216,7 @@ def test_layers_share_cosines_of_positions():
             "GroupQueryAttention", 3, x, x, x, *past, seen, total, *turns, contributed=True,
             num_heads=HEADS, kv_num_heads=HEADS, do_rotary=1,
         )  # fmt: skip
-    data = with_shapes(onnx.load_model_from_string(b.build(x, dtype="float32")))
+    data = with_shapes(onnx.load_model_from_string(b.build(x, dtype="float32")), 17)
     kinds = expanded(data.SerializeToString(), seen=np.array([PAST], np.int32))
     assert [kinds.count(x) for x in ("Softmax", "Less", "Gather")] == [2, 1, 2]
 
@@ -352,3 +354,27 @@ def test_embeddings_are_looked_up_and_normalized(segments, masked):
             value.type.tensor_type.elem_type = onnx.TensorProto.INT32
     kinds = expanded(data.SerializeToString(), **given)
     assert kinds.count("Gather") == 2 + segments
+
+
+@pytest.mark.parametrize("opset", [14, 17, 18])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("skip", [(B, TOKENS, 24), (1, TOKENS, 24), (TOKENS, 24)])
+def test_sums_are_normalized_in_files_of_any_version(opset, biased, skip):
+    b = OnnxBuilder(opset=opset)
+    x, other = b.input("x", (B, TOKENS, 24)), b.input("skip", skip)
+    added = [draw(24), draw(24)] if biased else []
+    y, _, _, total = b.outputs(
+        "SkipLayerNormalization", 4, x, other, draw(24), *added, contributed=True
+    )
+    kinds = expanded(b.build(y, total, dtype="float32"))
+    kept = opset >= 17
+    assert (kinds.count("LayerNormalization"), kinds.count("Sqrt")) == (kept, not kept)
+
+
+@pytest.mark.parametrize("axis", [-1, 2])
+def test_older_files_have_normalizations_that_only_onnx_runtime_knows(axis):
+    b = OnnxBuilder(opset=14)
+    x = b.input("x", (B, TOKENS, 24))
+    (y,) = b.outputs("LayerNormalization", 1, x, draw(24), draw(24), axis=axis, epsilon=0.1)
+    kinds = expanded(b.build(y, dtype="float32"))
+    assert kinds.count("ReduceMean") == 2 and "LayerNormalization" not in kinds

@@ -122,8 +122,10 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
         original, prepared = Path(folder, "float.onnx"), Path(folder, "prepared.onnx")
         try:
             least = OPSET_INT4 if int4 else HARD_SWISH
-            fixed = with_shapes(_fixed(model, least))
-            expand_operators(fixed, standard_opset(fixed))
+            fixed = _fixed(model, least)
+            opset = standard_opset(fixed)
+            fixed = with_shapes(fixed, opset)
+            expand_operators(fixed, opset)
             original.write_bytes(fixed.SerializeToString())
             # Shape inference with symbols would need sympy, and batches are fixed here.
             quant_pre_process(original, prepared, skip_symbolic_shape=True)

@@ -16,7 +16,7 @@ from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.expand_attention import ATTENTION
 from tpulite.quant.floats.expand_grouped import GROUPED
-from tpulite.quant.floats.expand_norms import NORMS
+from tpulite.quant.floats.expand_norms import LAYER_NORM, NORMS, OLD_NORMS
 from tpulite.quant.floats.expand_products import PRODUCTS
 from tpulite.quant.floats.expand_rotary import ROTATIONS
 from tpulite.quant.floats.expansion import Expansion, Rules
@@ -37,7 +37,13 @@ _KINDS = {
 _RULES: Rules = NORMS | PRODUCTS | ROTATIONS | ATTENTION | GROUPED
 
 
-def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+def _rules(model: onnx.ModelProto, opset: int) -> Rules:
+    """Return what replaces operators of a network; nothing if it has none of them."""
+    rules = _RULES if opset >= LAYER_NORM else _RULES | OLD_NORMS
+    return rules if any((x.domain, x.op_type) in rules for x in model.graph.node) else {}
+
+
+def with_shapes(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
     """Return a network with the shapes behind operators that only ONNX Runtime knows.
 
     What is computed of shapes is constant then. The same network if it has no such operator, or if
@@ -47,8 +53,10 @@ def with_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     ----------
     model : ModelProto
         The network.
+    opset : int
+        Version of the standard operators.
     """
-    if not any((node.domain, node.op_type) in _RULES for node in model.graph.node):
+    if not _rules(model, opset):
         return model
     with tempfile.TemporaryDirectory(prefix="tpulite-") as folder, suppress(Exception):
         path = Path(folder, "folded.onnx")
@@ -77,14 +85,15 @@ def expand_operators(model: onnx.ModelProto, opset: int) -> None:
     opset : int
         Version of the standard operators.
     """
-    if not any((node.domain, node.op_type) in _RULES for node in model.graph.node):
+    rules = _rules(model, opset)
+    if not rules:
         return
     links = Links(model.graph)
     axes = Axes(model, links)
     nodes: list[onnx.NodeProto] = []
     shared: dict[Hashable, Any] = {}
     for node in model.graph.node:
-        rule = _RULES.get((node.domain, node.op_type))
+        rule = rules.get((node.domain, node.op_type))
         written = Written(node.output[0], opset)
         expansion = Expansion(node, links, axes, written, {**shared})
         if rule is None or not rule(expansion):

@@ -5,7 +5,7 @@ import numpy as np
 from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.quant.floats.expansion import Expansion, Rules
 
-__all__ = ["NORMS"]
+__all__ = ["LAYER_NORM", "NORMS", "OLD_NORMS"]
 
 _AXES_INPUT = 18
 """Version from which the axes of a mean are an input."""
@@ -13,8 +13,8 @@ _AXES_INPUT = 18
 _EPSILON, _EPSILON_OF_SUMS = 1e-5, 1e-12
 """What normalizations, and those of sums, add to variances if a file does not say it."""
 
-_LAYER_NORM = 17
-"""Version that brought LayerNormalization."""
+LAYER_NORM = 17
+"""Version that brought LayerNormalization; ONNX Runtime writes it in older files, too."""
 
 _INT32 = 6  # onnx.TensorProto.INT32
 
@@ -37,16 +37,34 @@ def _skip_simplified(e: Expansion) -> bool:
 
 def _skip(e: Expansion) -> bool:
     """Normalize a sum: x, skip, factors, addends, bias; the sum is the last output."""
-    if e.output(1) or e.output(2) or e.written.opset < _LAYER_NORM:
+    if e.output(1) or e.output(2):
         return False
     _layer_norm(e, _sum(e, e.input(4)), e.input(2), e.input(3))
     return True
 
 
-def _layer_norm(e: Expansion, x: str, gamma: str, beta: str) -> None:
-    epsilon = e.flags.get("epsilon", _EPSILON_OF_SUMS)
-    given = [gamma, *([beta] if beta else [])]
-    e.add("LayerNormalization", x, *given, y=e.node.output[0], axis=-1, epsilon=epsilon)
+def _old(e: Expansion) -> bool:
+    """Write LayerNormalization in a file whose version does not have it: x, factors, addends."""
+    last = e.flags.get("axis", -1) in (-1, len(e.shape(0)) - 1)
+    if not last or e.output(1) or e.output(2):
+        return False
+    _layer_norm(e, e.input(0), e.input(1), e.input(2), _EPSILON)
+    return True
+
+
+def _layer_norm(
+    e: Expansion, x: str, gamma: str, beta: str, usual: float = _EPSILON_OF_SUMS
+) -> None:
+    """Normalize; ``usual`` is the epsilon of a node that has none."""
+    epsilon, y = e.flags.get("epsilon", usual), e.node.output[0]
+    if e.written.opset >= LAYER_NORM:
+        given = [gamma, *([beta] if beta else [])]
+        e.add("LayerNormalization", x, *given, y=y, axis=-1, epsilon=epsilon)
+        return
+    apart = e.add("Sub", x, _mean(e, x))
+    scaled = _scale(e, apart, epsilon, gamma, "" if beta else y)
+    if beta:
+        e.add("Add", scaled, beta, y=y)
 
 
 def _sum(e: Expansion, bias: str) -> str:
@@ -62,15 +80,22 @@ def _sum(e: Expansion, bias: str) -> str:
 
 
 def _rms(e: Expansion, x: str, gamma: str, usual: float) -> None:
-    """Normalize; ``usual`` is the epsilon of a node that has none."""
-    epsilon = e.constant(np.float32(e.flags.get("epsilon", usual)))
-    square = e.add("Mul", x, x)
+    """Divide by the root mean square; ``usual`` is the epsilon of a node that has none."""
+    _scale(e, x, e.flags.get("epsilon", usual), gamma, e.node.output[0])
+
+
+def _scale(e: Expansion, x: str, epsilon: float, gamma: str, y: str) -> str:
+    """Divide by the root of the mean square, and multiply with factors; return the name."""
+    mean = _mean(e, e.add("Mul", x, x))
+    root = e.add("Sqrt", e.add("Add", mean, e.constant(np.float32(epsilon))))
+    return e.add("Mul", e.add("Div", x, root), gamma, y=y)
+
+
+def _mean(e: Expansion, x: str) -> str:
+    """Write the mean along the last axis."""
     if e.written.opset < _AXES_INPUT:
-        mean = e.add("ReduceMean", square, axes=[-1])
-    else:
-        mean = e.add("ReduceMean", square, e.constant(np.array([-1])))
-    root = e.add("Sqrt", e.add("Add", mean, epsilon))
-    e.add("Mul", e.add("Div", x, root), gamma, y=e.node.output[0])
+        return e.add("ReduceMean", x, axes=[-1])
+    return e.add("ReduceMean", x, e.constant(np.array([-1])))
 
 
 def _embed(e: Expansion) -> bool:
@@ -80,7 +105,7 @@ def _embed(e: Expansion) -> bool:
     mask and positions; outputs the result, how many words the mask keeps, and the sum.
     """
     shape = e.shape(0)
-    if e.written.opset < _LAYER_NORM or len(shape) != 2 or not shape[1]:
+    if len(shape) != 2 or not shape[1]:
         return False
     positions = e.input(8) or e.constant(np.arange(shape[1])[None])
     total = e.add(
@@ -106,3 +131,6 @@ NORMS: Rules = {
     (CONTRIBUTED, "SkipLayerNormalization"): _skip,
     (CONTRIBUTED, "EmbedLayerNormalization"): _embed,
 }
+
+OLD_NORMS: Rules = {("", "LayerNormalization"): _old}
+"""What only files before LAYER_NORM need."""
