@@ -17,8 +17,8 @@ __all__ = ["Multiplied", "moments_of"]
 _ROWS = 64
 """Outputs of a sample whose inputs count."""
 
-_SAMPLES = 8
-"""Samples whose inputs are multiplied at once, which is faster than one sample after the other."""
+_AT_ONCE = 512
+"""Outputs that are multiplied at once, or as many as inputs: adding large matrices takes time."""
 
 _MOST_COLUMNS = 4608
 """Inputs of an output, 512 channels of 3x3; of more the moments would take minutes."""
@@ -109,9 +109,10 @@ def moments_of(
     mask, rng = padding_input(model.graph), np.random.default_rng(0)
     for values in _run(model, read, feeds) if products else ():
         for each in products:
-            x = live_tokens(values[each.node.input[0]], values, mask)
-            rows[each.weight].append(each.inputs(x, rng))
-            if len(rows[each.weight]) == _SAMPLES:
+            tensor = live_tokens(values[each.node.input[0]], values, mask)
+            rows[each.weight].append(each.inputs(tensor, rng))
+            count = sum(x.shape[1] for x in rows[each.weight])
+            if count >= min(_AT_ONCE, each.columns):
                 _add(found, each.weight, rows.pop(each.weight))
     for weight, last in rows.items():
         _add(found, weight, last)
