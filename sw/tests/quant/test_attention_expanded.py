@@ -233,6 +233,23 @@ def test_what_is_rarer_stays_whole(flags):
     assert "GroupQueryAttention" in expanded(data, **given)
 
 
+@pytest.mark.parametrize("total", [4, PAST + 1])
+@pytest.mark.parametrize("known", [False, True])
+def test_what_is_added_to_scores_has_columns_as_the_past_is_filled(total, known):
+    b = OnnxBuilder()
+    q, k, v = (b.input(x, (B, 1, n)) for x, n in (("q", WIDTH), ("k", NARROW), ("v", NARROW)))
+    past = [b.input(f"past_{x}", (B, SHARED, PAST, DEPTH)) for x in ("key", "value")]
+    seen = np.array([total - 1], np.int32)
+    given = {} if known else {b.input("seen", (B,), "int32"): seen}
+    y, *_ = b.outputs(
+        "GroupQueryAttention", 3, q, k, v, *past, seen if known else "seen",
+        np.array(PAST + 1, np.int32), "", "", "", b.input("bias", (1, 1, 1, PAST + 1)),
+        contributed=True, num_heads=HEADS, kv_num_heads=SHARED,
+    )  # fmt: skip
+    stays = not known or total <= PAST
+    assert ("GroupQueryAttention" in expanded(b.build(y, dtype="float32"), **given)) == stays
+
+
 def test_positions_and_what_is_added_to_scores_are_inputs():
     b = OnnxBuilder()
     widths = {"q": WIDTH, "k": NARROW, "v": NARROW}

@@ -59,8 +59,8 @@ def _grouped(e: Expansion) -> bool:
     places: str | np.ndarray = np.arange(before, before + rows)[None]
     added = [causal(e, rows, before + rows, before, window)]
     if before and seen is None:
-        if window > 0:
-            return False  # where it begins would be computed
+        if window > 0 or e.input(10):
+            return False  # where the new tokens are among the others would be computed
         places, hidden = e.once(("past", e.input(5), before, rows), lambda: _past(e, before, rows))
         added.append(hidden)
     added += [e.input(10)] if e.input(10) else []
