@@ -76,6 +76,20 @@ def test_networks_of_floats_are_the_librarys(tmp_path):
     assert model.host_macs == 16 * 4 * 72 and "by ONNX Runtime" in model.statement()
 
 
+@pytest.mark.parametrize("activation", [("LeakyRelu", 0.3), ("HardSigmoid", 0.3, 0.4), ("Tanh",)])
+def test_dense_layers_name_each_number_of_a_fused_activation(activation):
+    """ONNX Runtime writes them so; convolutions have a list."""
+    b = OnnxBuilder()
+    x, (kind, *numbers) = b.input("x", (4, 8)), activation
+    weight, bias = (RNG.normal(size=shape).astype(np.float32) for shape in ((8, 5), (5,)))
+    named = {f"activation_{n}": x for n, x in zip(("alpha", "beta"), numbers, strict=False)}
+    (y,) = b.outputs("FusedGemm", 1, x, weight, bias, contributed=True, activation=kind, **named)
+    data, values = b.build(y, dtype="float32"), RNG.normal(size=(4, 8)).astype(np.float32)
+    found = Model.load(load_onnx(data, "dense")).run({"x": values}).output
+    wanted = np.asarray(open_onnx(data).run(None, {"x": values})[0])
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
 def test_shapes_that_only_the_run_knows(tmp_path):
     b = OnnxBuilder()
     x = b.input("x", (1, 9))

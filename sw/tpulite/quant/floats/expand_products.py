@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tpulite.frontend.onnx.library import CONTRIBUTED
-from tpulite.frontend.onnx.read.expand import ACTIVATIONS
+from tpulite.frontend.onnx.read.expand import ACTIVATIONS, activation_numbers
 from tpulite.quant.floats.expansion import Expansion, Rules
 
 __all__ = ["PRODUCTS"]
@@ -69,12 +69,12 @@ def _matmul(e: Expansion) -> bool:
 
 def _fused(e: Expansion) -> bool:
     """Write Conv or Gemm, what FusedConv adds to it, and an activation."""
-    flags, y = e.flags, e.node.output[0]
-    activation = flags.pop("activation", "")
+    attributes, y = e.flags, e.node.output[0]
+    activation = attributes.get("activation", "")
     if activation and activation not in (*ACTIVATIONS, "Clip"):
         return False
-    single = [flags.pop(f"activation_{x}", None) for x in ("alpha", "beta", "gamma")]
-    given = flags.pop("activation_params", [x for x in single if x is not None])
+    given = activation_numbers(attributes)
+    flags = {name: x for name, x in attributes.items() if not name.startswith("activation")}
     added = e.input(3)
     op = e.node.op_type.removeprefix("Fused")
     inputs = [x for x in e.node.input[:3] if x]

@@ -5,7 +5,8 @@ forms. Operators whose scales are not constants stay as they are. ``FusedConv`` 
 activation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from onnx import helper, numpy_helper
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["ACTIVATIONS", "EXPANSIONS", "expand"]
+__all__ = ["ACTIVATIONS", "EXPANSIONS", "activation_numbers", "expand"]
 
 _CONTRIBUTED = "com.microsoft"
 _WITH_BIAS = 3  # inputs; a fourth is added to the result
@@ -142,6 +143,12 @@ def _concat(e: _Expansion) -> None:
     e.compute("Concat", [e.dequantize(i, i + 1) for i in range(2, len(e.node.input), 3)], 0)
 
 
+def activation_numbers(attributes: Mapping[str, Any]) -> Sequence[float]:
+    """Return the numbers of a fused activation: FusedConv has a list, FusedGemm names each."""
+    each = (attributes.get(f"activation_{name}") for name in ("alpha", "beta", "gamma"))
+    return attributes.get("activation_params", [x for x in each if x is not None])
+
+
 def _fused(op: str) -> Callable[[_Expansion], None]:
     """Take an operator on floats and its activation apart again."""
 
@@ -151,10 +158,10 @@ def _fused(op: str) -> Callable[[_Expansion], None]:
         if activation not in ACTIVATIONS or len(e.node.input) > _WITH_BIAS:
             raise KeyError(activation)
         y, product = e.node.output[0], f"{e.node.output[0]}/product"
-        given = attributes.get("activation_params", ())
+        given = activation_numbers(attributes)
         node = helper.make_node(op, list(e.node.input), [product], name=e.node.name)
         node.attribute.extend(a for a in e.node.attribute if not a.name.startswith("activation"))
-        parameters = dict(zip(ACTIVATIONS[activation], given, strict=True))
+        parameters: dict[str, Any] = dict(zip(ACTIVATIONS[activation], given, strict=False))
         after = helper.make_node(activation, [product], [y], name=y, **parameters)
         e.nodes += [node, after]
 
