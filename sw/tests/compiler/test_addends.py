@@ -66,6 +66,15 @@ def test_sums_of_few_pixels_stay():
     assert scale_addends(graph, CONFIG) is graph
 
 
+@pytest.mark.parametrize("size", [3, 5, 7])
+def test_products_take_no_more_cycles_than_sums(size):
+    graph = summed(100, size=size)
+    programs = [compile_layers(graph, CONFIG, options) for options in (QUICK, PLAIN)]
+    new, old = (predict_cycles(program.commands, CONFIG) for program in programs)
+    assert new <= old
+    assert (new < old) == (size == 7)
+
+
 def test_sums_with_other_constants_stay():
     graph = summed(16)
     images = {**graph.activations, "c": graph.activations["x"]}

@@ -55,6 +55,18 @@ def test_other_averages_stay(form):
     assert multiply_averages(graph, Config()) is graph
 
 
+def test_maxima_stay():
+    net = LayerNetwork(3, 40, size=10)
+    graph = net.graph(net.add(Pool, "x", op="max", window=(9, 9), padding=(4, 4, 4, 4)))
+    assert multiply_averages(graph, Config()) is graph
+
+
+def test_what_fits_no_buffer_in_one_row_stays():
+    graph, config = averaged(FORMS["same"], channels=48), Config(array_size=4, ub_rows=1024)
+    assert multiply_averages(graph, config) is graph
+    compile_layers(graph, config, QUICK)
+
+
 @pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize(
     "config", [Config(), Config(array_size=8, requant_lanes=2, ub_rows=2048)], ids=["16", "8"]

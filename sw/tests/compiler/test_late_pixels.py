@@ -55,6 +55,20 @@ def test_layers_of_windows_stay_behind():
     assert move_pixels_last(graph, CONFIG) is graph
 
 
+def test_channels_that_become_no_pixels_stay_before():
+    net = LayerNetwork(4, 8, size=8)
+    y = net.add(DepthToSpace, net.products("x", 16, 1), block=(2, 2), channels=3)
+    graph = net.graph(net.products(y, 16, 1))
+    assert move_pixels_last(graph, CONFIG) is graph
+
+
+def test_moves_that_save_no_cycles_stay():
+    net = LayerNetwork(4, 8, size=8)
+    y = net.add(DepthToSpace, net.products("x", 64, 1), block=(2, 2), channels=16)
+    graph = net.graph(net.products(net.products(y, 16, 1), 4, 3))
+    assert move_pixels_last(graph, CONFIG) is graph
+
+
 def test_results_of_both_stay():
     graph = shuffled()
     read = LayerGraph("net", graph.layers, graph.activations, ("x",),

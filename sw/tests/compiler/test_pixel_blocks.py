@@ -10,7 +10,16 @@ from tpulite.compiler.rewrite.pixel_blocks import fill_vectors
 from tpulite.compiler.translation import validate_translation
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Activation, Elementwise, LayerGraph, Lut, Pool
+from tpulite.graph.layers import (
+    Activation,
+    Affine,
+    DepthToSpace,
+    Elementwise,
+    LayerGraph,
+    Lut,
+    Pool,
+    Requantization,
+)
 from tpulite.graph.requantization import IDENTITY
 from tpulite.runtime.session import Session
 from tpulite_testing.drawn.layer_networks import LayerNetwork
@@ -77,6 +86,22 @@ def test_layers_of_windows_and_what_they_share_stay():
     assert fill_vectors(graph, CONFIG) is graph
 
 
+def test_windows_of_layers_that_keep_shapes_stay():
+    net = LayerNetwork(0, 3, size=9)
+    graph = net.graph(net.products("x", 0, 3))
+    assert fill_vectors(graph, CONFIG) is graph
+
+
+def test_what_the_host_has_in_another_form_stays():
+    net = LayerNetwork(0, 12, size=9)
+    y = net.add(DepthToSpace, net.add(Lut, "x", table=TABLE), block=(2, 2), channels=3)
+    graph = net.graph(y)
+    program = compile_layers(graph, CONFIG, QUICK)
+    x = {"x": net.rng.integers(-128, 128, (9, 9, 12), np.int8)}
+    found, wanted = Session(program).run(x).outputs, run_layers(graph, x)
+    np.testing.assert_array_equal(found[y].reshape(wanted[y].shape), wanted[y])
+
+
 def test_layers_that_share_nothing_with_others_are_filled():
     net = LayerNetwork(0, 3, size=9)
     net.images["z"] = net.images["x"]
@@ -84,6 +109,44 @@ def test_layers_that_share_nothing_with_others_are_filled():
     layers = tuple(net.layers)
     graph = LayerGraph("net", layers, net.images, ("x", "z"), (table, pool))
     assert fill_vectors(graph, CONFIG).packed.keys() == {"x", table}
+
+
+@pytest.mark.parametrize("pooled", [False, True], ids=["filled", "not filled"])
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_constants_may_be_shared_with_layers_that_share_nothing_else(by_channel, pooled):
+    net = LayerNetwork(0, 3, size=9)
+    net.images["z"] = net.images["x"]
+    net.images["c"] = Activation((1, 1, 3) if by_channel else (9, 9, 3))
+    first, second = (net.add(Elementwise, x, "c", **SUM) for x in "xz")
+    last = net.add(Pool, second, op="max", window=(2, 2)) if pooled else second
+    known = {"c": net.rng.integers(-128, 128, net.images["c"].shape, np.int8)}
+    graph = LayerGraph("net", tuple(net.layers), net.images, ("x", "z"), (first, last), known)
+    filled = {"x", first} if pooled else {"x", "z", first, last}
+    assert fill_vectors(graph, CONFIG).packed.keys() == filled
+    x = {name: net.rng.integers(-128, 128, (9, 9, 3), np.int8) for name in "xz"}
+    found = Session(compile_layers(graph, CONFIG, QUICK)).run(x).outputs
+    wanted = run_layers(graph, x)
+    for name in graph.outputs:
+        np.testing.assert_array_equal(found[name].reshape(wanted[name].shape), wanted[name])
+
+
+@pytest.mark.parametrize("shape", [(9, 20), (12, 17), (12, 28), (7, 100)], ids=str)
+@pytest.mark.parametrize("kind", ["product", "convolution"])
+def test_records_of_more_channels_cost_no_cycles(shape, kind):
+    size, channels = shape
+    net = LayerNetwork(0, channels, size=size)
+    each = np.arange(channels)
+    record = Requantization(multiplier=(1 << 30) + each, shift=np.full(channels, -4))
+    if kind == "product":
+        gain = (64 + each).astype(np.int16)
+        graph = net.graph(net.add(Affine, "x", gain=gain, requantization=record))
+    else:
+        graph = net.graph(net.products("x", 0, 1, requantization=record))
+    without = ("choose-bound",), ("choose-bound", "fill-vectors")
+    options = (quick_options(without=names) for names in without)
+    programs = (compile_layers(graph, CONFIG, each) for each in options)
+    new, old = (predict_cycles(program.commands, CONFIG) for program in programs)
+    assert new <= old
 
 
 def test_few_channels_take_a_third_of_the_cycles():

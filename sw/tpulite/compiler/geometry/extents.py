@@ -1,5 +1,7 @@
 """Rows of the unified buffer that images and constants take, from shapes alone."""
 
+from collections.abc import Iterable, Mapping
+
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.effects import tile_rows
 from tpulite.arch.isa import RAW_ROWS
@@ -21,6 +23,7 @@ from tpulite.program import PackedRows
 __all__ = [
     "activation_rows",
     "constant_rows",
+    "fit_uncut",
     "input_rows",
     "int4_tiles",
     "k_tiles",
@@ -94,6 +97,19 @@ def constant_rows(layer: Layer, config: Config, *, packed_rows: bool = False) ->
         case Pool() if layer.op != "max":
             return -(-BEAT_BYTES // config.row_bytes)
     return 0
+
+
+def fit_uncut(layers: Iterable[Layer], images: Mapping[str, Activation], config: Config) -> bool:
+    """Return whether layers of images of one row, which nothing cuts, fit half the buffer.
+
+    The other half is left to their constants, and to images that wait for other layers.
+    """
+    for layer in layers:
+        some = [images[name] for name in (*layer.inputs, layer.output)]
+        rows = sum(activation_rows(image, config) for image in some)
+        if any(image.shape[0] == 1 for image in some) and rows > config.ub_rows // 2:
+            return False
+    return True
 
 
 def rows_at_once(constants: int, channels: int, config: Config) -> int:

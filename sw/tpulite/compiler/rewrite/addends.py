@@ -10,9 +10,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.arch.config import RECORD_BYTES, Config
+from tpulite.arch.config import Config
+from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import INT8, Rounding
-from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
+from tpulite.arch.timing import vector_cycles
+from tpulite.compiler.plan.layer_cost import transfer_cycles
 from tpulite.golden.layers import run_layer
 from tpulite.golden.ops import requantize_sums, scale_operand
 from tpulite.graph.layers import Affine, Elementwise, Layer, LayerGraph, Requantization
@@ -32,6 +34,9 @@ _ONE = 1 << 31
 """Multiplier of 1."""
 
 _LARGEST_BIAS = 1 << 30
+
+_LESS = 0.9
+"""Part of the cycles of a sum that a product may take."""
 
 
 def scale_addends(layers: LayerGraph, config: Config) -> LayerGraph:
@@ -56,15 +61,19 @@ def _scaled(layer: Layer, layers: LayerGraph, config: Config) -> Affine | None:
     constant = layers.constants.get(addend)
     if constant is None or name in layers.constants or constant.shape[:2] != (1, 1):
         return None
-    found = _product(layer, constant)
-    if found is None:
+    shape = layers.activations[name].shape
+    operation = VectorOp[layer.op.upper()]
+    if _cycles(VectorOp.AFFINE, shape, config) > _LESS * _cycles(operation, shape, config):
         return None
-    image = layers.activations[name]
-    cycles = [
-        compute_cycles(one, (image, image), image.shape[:2], config).vpu for one in (found, layer)
-    ]
-    records = transfer_cycles(image.shape[2] * RECORD_BYTES // config.row_bytes, config)
-    return found if cycles[0] + records < cycles[1] else None
+    return _product(layer, constant)
+
+
+def _cycles(operation: VectorOp, shape: tuple[int, int, int], config: Config) -> int:
+    """Return about the cycles of a layer: each block of channels is a command of its own."""
+    height, width, channels = shape
+    records = config.record_rows if operation == VectorOp.AFFINE else 0
+    each = vector_cycles(operation, height * width, 1, config) + transfer_cycles(records, config)
+    return -(-channels // config.array_size) * each
 
 
 def _product(layer: Elementwise, constant: NDArray[np.int8]) -> Affine | None:
@@ -95,32 +104,28 @@ def _line(
     """Return the product by channel that is ``wanted``, [256, C]; None if none is found."""
     if slope <= 0:
         return None
+    fields = ("zero_point", "low", "high")
+    same = {name: getattr(layer.requantization, name) for name in fields}
     channels = len(middle)
-    gains = np.zeros(channels, np.int16)
+    gains, biases = np.zeros(channels, np.int16), np.zeros(channels, np.int32)
     multiplier, shift = np.zeros((2, channels), np.int64)
-    bias, left = np.zeros(channels, np.int32), np.ones(channels, bool)
+    left = np.arange(channels)  # those for which nothing is found yet
     for gain, nudge in product(_GAINS, _NUDGES):
         fraction, exponent = np.frexp(slope / gain)
-        biases = np.rint(middle * gain / slope) + nudge
-        if np.abs(biases[left]).max() > _LARGEST_BIAS:
+        bias = np.rint(middle[left] * gain / slope) + nudge
+        if np.abs(bias).max() > _LARGEST_BIAS:
             return None
-        gains[left], bias[left] = gain, biases[left].astype(np.int32)
+        gains[left], biases[left] = gain, bias.astype(np.int32)
         multiplier[left], shift[left] = round(fraction * _ONE), exponent
+        arrays = {"multiplier": multiplier, "shift": shift, "bias": biases}
         try:
-            record = Requantization(
-                multiplier=multiplier,
-                shift=shift,
-                bias=bias,
-                rounding=Rounding.AWAY,
-                zero_point=layer.requantization.zero_point,
-                low=layer.requantization.low,
-                high=layer.requantization.high,
-            )
+            record = Requantization(**arrays, rounding=Rounding.AWAY, **same)
         except ValueError:
             return None  # steeper or flatter than records can say
-        sums = _EVERY[:, 0].astype(np.int64) * gains
-        left = (requantize_sums(sums, record) != wanted).any(axis=0)
-        if not left.any():
+        sums = _EVERY[:, 0].astype(np.int64) * gains[left]
+        wrong = (requantize_sums(sums, record.of(left)) != wanted[:, left]).any(axis=0)
+        left = left[wrong]
+        if not left.size:
             ends = {"name": layer.name, "inputs": layer.inputs[:1], "output": layer.output}
             return Affine(**ends, gain=gains, requantization=record)
     return None

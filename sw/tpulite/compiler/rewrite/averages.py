@@ -13,7 +13,8 @@ import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.plan.layer_cost import compute_cycles
+from tpulite.compiler.geometry.extents import constant_rows, fit_uncut
+from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.graph.layers import (
     Activation,
@@ -55,7 +56,7 @@ def multiply_averages(layers: LayerGraph, config: Config) -> LayerGraph:
 
 
 def _chain(layer: Pool, images: Mapping[str, Activation], config: Config) -> _Chain | None:
-    """Return what computes a pool as a product; None if that takes no fewer cycles."""
+    """Return what computes a pool as a product; None if that does not pay or fit."""
     source, target = images[layer.inputs[0]], images[layer.output]
     if layer.op != "average" or prod((*source.shape[:2], *target.shape[:2])) > _MOST_WEIGHTS:
         return None
@@ -64,10 +65,14 @@ def _chain(layer: Pool, images: Mapping[str, Activation], config: Config) -> _Ch
     if (counts == counts[0, 0]).all():
         return None
     chain = _product(layer, (source, target), windows, counts)
-    cycles, before = 0, source
+    made, known = [one for one, _ in chain], {layer.inputs[0]: source}
+    known |= {one.output: image for one, image in chain}
+    if not fit_uncut(made, known, config):
+        return None
+    cycles = transfer_cycles(sum(constant_rows(one, config) for one in made), config)
     for one, image in chain:
-        engines = compute_cycles(one, (before, image), image.shape[:2], config)
-        cycles, before = cycles + engines.mxu + engines.vpu, image
+        pair = known[one.inputs[0]], image
+        cycles += sum(compute_cycles(one, pair, image.shape[:2], config)[:2])
     pool = compute_cycles(layer, (source, target), target.shape[:2], config)
     return chain if cycles <= _LESS * max(pool.mxu, pool.vpu) else None
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.arch.numerics import INT8
+from tpulite.compiler.geometry.extents import fit_uncut
 from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.compiler.rewrite.results import tables_to_host
 from tpulite.golden.ops import requantize_sums
@@ -136,14 +137,14 @@ def _adds(record: Requantization | None, zero: int) -> bool:
 def _turned(
     last: Layer, chain: list[_Halving], layers: LayerGraph, config: Config
 ) -> LayerGraph | None:
-    """Return the network with one pool instead of halvings; None if it takes no fewer cycles."""
+    """Return the network with one pool instead of halvings; None if that does not pay or fit."""
     old = [layer for halving in chain for layer in halving.layers]
     new = _Steps(last, layers)
     new.reduce(chain[-1].source, config.array_size, least=chain[0].least)
     before, after = (
         sum(sum(_cycles(layer, new.images, config)) for layer in some) for some in (old, new.made)
     )
-    if after > _LESS * before:
+    if after > _LESS * before or not fit_uncut(new.made, new.images, config):
         return None
     made = {layer.name for layer in old}
     kept = [layer for layer in layers.layers if layer.name not in made]

@@ -10,8 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.arch.isa import VectorOp
 from tpulite.arch.memory import Window
+from tpulite.arch.timing import vector_overhead
 from tpulite.compiler.geometry.extents import activation_rows
+from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.graph.layers import (
     Activation,
     Affine,
@@ -27,21 +30,21 @@ from tpulite.program import Patches, TensorSpec
 __all__ = ["fill_vectors", "repeated_record"]
 
 _LEAST = 16
-"""A sixteenth of the rows must be saved, or the host has to move pixels for nothing."""
+"""A sixteenth of the cycles must be saved, or the host has to move pixels for nothing."""
 
 _Shape = tuple[int, int, int]
 
 
 def fill_vectors(layers: LayerGraph, config: Config) -> LayerGraph:
-    """Return the network with rectangles of pixels as channels, where that takes fewer rows.
+    """Return the network with rectangles of pixels as channels, where that saves cycles.
 
     That is done for layers of single elements whose activations come from and go to the host.
     """
     for some in _together(layers):
         shape = layers.activations[some[0].output].shape
         if all(_of_elements(layer, layers, shape) for layer in some):
-            size = _rectangle(shape, config)
-            if size != (1, 1) and (names := _images(some, layers)) is not None:
+            names = _images(some, layers)
+            if names is not None and (size := _rectangle(some, layers, config)) != (1, 1):
                 layers = _filled(layers, some, names, size)
     return layers
 
@@ -73,17 +76,14 @@ def _of_elements(layer: Layer, layers: LayerGraph, shape: _Shape) -> bool:
 def _images(some: Iterable[Layer], layers: LayerGraph) -> set[str] | None:
     """Return all activations of some layers, or None if the host has one in another form."""
     names = {name for layer in some for name in (*layer.inputs, layer.output)}
-    ends = {*layers.inputs, *layers.outputs} & names
-    if ends & (layers.packed.keys() | ({*layers.inputs} & {*layers.outputs})):
-        return None
-    return names
+    return None if names & layers.packed.keys() else names
 
 
-def _rectangle(shape: _Shape, config: Config) -> tuple[int, int]:
-    """Return the smallest rectangle with which an activation takes about the fewest rows."""
-    height, width, _ = shape
-    rows = activation_rows(Activation(shape), config)
-    least, best = rows - rows // _LEAST - 1, (1, 1)
+def _rectangle(some: list[Layer], layers: LayerGraph, config: Config) -> tuple[int, int]:
+    """Return the smallest rectangle with which some layers take about the fewest cycles."""
+    height, width, _ = layers.activations[some[0].output].shape
+    cycles = _cycles(some, layers, (1, 1), config)
+    least, best = cycles - cycles // _LEAST - 1, (1, 1)
     limit = config.array_size
     sizes = (
         (y, x) for y in range(1, min(height, limit) + 1) for x in range(1, min(width, limit) + 1)
@@ -91,10 +91,30 @@ def _rectangle(shape: _Shape, config: Config) -> tuple[int, int]:
     for size in sorted(sizes, key=lambda size: (size[0] * size[1], size[0])):
         if size[0] * size[1] > limit:
             break
-        taken = activation_rows(Activation(_patched(shape, size)), config)
-        if taken < least:
-            least, best = taken, size
+        cycles = _cycles(some, layers, size, config)
+        if cycles < least:
+            least, best = cycles, size
     return best
+
+
+def _cycles(some: list[Layer], layers: LayerGraph, size: tuple[int, int], config: Config) -> int:
+    """Return about the cycles of all engines for some layers with rectangles as channels.
+
+    Each block of channels has records of its own, and each one of a product a command.
+    """
+    image = Activation(_patched(layers.activations[some[0].output].shape, size))
+    blocks = -(-image.shape[2] // config.array_size)
+    ends = {*layers.inputs, *layers.outputs} & {n for x in some for n in (*x.inputs, x.output)}
+    rows, cycles = len(ends) * activation_rows(image, config), 0
+    for layer in some:
+        one = _repeated(layer, size[0] * size[1])
+        images = (image,) * (len(one.inputs) + 1)
+        cycles += sum(compute_cycles(one, images, image.shape[:2], config)[:2])
+        if isinstance(one, Affine | Depthwise):
+            rows += blocks * config.record_rows
+        if isinstance(one, Affine):
+            cycles += (blocks - 1) * vector_overhead(VectorOp.AFFINE, config)
+    return cycles + transfer_cycles(rows, config)
 
 
 def _patched(shape: _Shape, size: tuple[int, int]) -> _Shape:
@@ -109,25 +129,30 @@ def _filled(
     """Return the network with rectangles of pixels as channels of some layers."""
     pixels = size[0] * size[1]
     images, constants = dict(layers.activations), dict(layers.constants)
+    known = {name: f"{name} for {some[0].output}" for name in names & constants.keys()}
     for name in names:
-        shape = images[name].shape
-        if shape[:2] == (1, 1) and name in constants:
-            constants[name] = np.tile(constants[name], pixels)
-        elif name in constants:
-            constants[name] = _patches(constants[name], size)
-        wide = constants[name].shape if name in constants else _patched(shape, size)
-        images[name] = replace(images[name], shape=wide)
-    mine = {layer.name: _repeated(layer, pixels) for layer in some}
+        if (value := constants.get(name)) is None:
+            images[name] = replace(images[name], shape=_patched(images[name].shape, size))
+            continue
+        by_channel = value.shape[:2] == (1, 1)
+        wide = np.tile(value, pixels) if by_channel else _patches(value, size)
+        constants[known[name]], images[known[name]] = wide, Activation(wide.shape)
+    mine = {}
+    for layer in some:
+        inputs = tuple(known.get(name, name) for name in layer.inputs)
+        mine[layer.name] = replace(_repeated(layer, pixels), inputs=inputs)
     packed = {
         name: _host_form(name, layers, size)
         for name in (*layers.inputs, *layers.outputs)
         if name in names
     }
+    filled = [mine.get(layer.name, layer) for layer in layers.layers]
+    read = {name for layer in filled for name in layer.inputs}
     return replace(
         layers,
-        layers=tuple(mine.get(layer.name, layer) for layer in layers.layers),
-        activations=images,
-        constants=constants,
+        layers=tuple(filled),
+        activations={n: x for n, x in images.items() if n in read or n not in known},
+        constants={name: x for name, x in constants.items() if name in read},
         packed={**layers.packed, **packed},
     )
 
