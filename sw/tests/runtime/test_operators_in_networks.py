@@ -131,6 +131,14 @@ def test_operator_runs_alone(tmp_path, name):
     assert {*passes} <= {*run_rewrites(state).changed}
 
 
+def test_largest_of_columns_and_channels_of_a_batch(tmp_path):
+    b = Builder()
+    x = b.input((3, 8, 3, 25), SCALE, ZERO)
+    inputs = [x, b.constant(np.array([2, 3], np.int32))]
+    y = b.operator("REDUCE_MAX", inputs, [b.like(x, (3, 8))], options_type="ReducerOptions")
+    equals_library(tmp_path, b.build(y))
+
+
 def test_integers_without_scale_are_the_librarys(tmp_path):
     b = Builder()
     x = conv(b, b.input((1, 9, 10, 8), 0.05, 3), 6)

@@ -162,12 +162,7 @@ def _picking(image: Shape, window: tuple[int, int], outputs: int) -> tuple[np.nd
     """
     height, width, channels = image
     rows, columns = height // window[0], width // window[1]
-    if outputs == 1:
-        region = (1, 1)
-    elif outputs == columns:
-        region = (1, columns)
-    else:
-        region = (rows, columns)
+    region = (1, 1) if outputs == 1 else (outputs // columns, columns)
     kernel = (region[0] * window[0], region[1] * window[1])
     if kernel[0] * kernel[1] * channels * outputs > _MOST_WEIGHTS:
         raise UnsupportedError(
