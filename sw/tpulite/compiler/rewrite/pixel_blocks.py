@@ -32,6 +32,9 @@ __all__ = ["fill_vectors", "repeated_record"]
 _LEAST = 16
 """A sixteenth of the cycles must be saved, or the host has to move pixels for nothing."""
 
+_MORE = 200
+"""A larger rectangle must save such a part: its channels are more blocks, and so more commands."""
+
 _Shape = tuple[int, int, int]
 
 
@@ -93,7 +96,7 @@ def _rectangle(some: list[Layer], layers: LayerGraph, config: Config) -> tuple[i
             break
         cycles = _cycles(some, layers, size, config)
         if cycles < least:
-            least, best = cycles, size
+            least, best = cycles - cycles // _MORE, size
     return best
 
 
@@ -104,8 +107,11 @@ def _cycles(some: list[Layer], layers: LayerGraph, size: tuple[int, int], config
     """
     image = Activation(_patched(layers.activations[some[0].output].shape, size))
     blocks = -(-image.shape[2] // config.array_size)
-    ends = {*layers.inputs, *layers.outputs} & {n for x in some for n in (*x.inputs, x.output)}
-    rows, cycles = len(ends) * activation_rows(image, config), 0
+    names = {name for layer in some for name in (*layer.inputs, layer.output)}
+    whole = names & {*layers.inputs, *layers.outputs, *layers.constants}
+    by_channel = {name for name in whole if layers.activations[name].shape[:2] == (1, 1)}
+    rows = len(whole - by_channel) * activation_rows(image, config) + len(by_channel) * blocks
+    cycles = 0
     for layer in some:
         one = _repeated(layer, size[0] * size[1])
         images = (image,) * (len(one.inputs) + 1)
