@@ -24,7 +24,7 @@ Inputs = list[Tensor | None]
 def verify(graph: Graph) -> None:
     """Check that shapes fit together and that integers have scales.
 
-    Operators that are the host's alone are not checked. ValueError if a node's shapes contradict
+    Operators that only the CPU computes are not checked. ValueError if a node's shapes contradict
     each other or its attributes, or if an int8 or uint8 tensor of a node that computes has no
     quantization; the message names the node.
     """

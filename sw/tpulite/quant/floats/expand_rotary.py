@@ -3,12 +3,10 @@
 import numpy as np
 
 from tpulite.frontend.onnx.library import CONTRIBUTED
+from tpulite.quant.floats.attend import FLAT, HEADS_APART
 from tpulite.quant.floats.expansion import Expansion, Rules
 
 __all__ = ["ROTATIONS", "Rotation"]
-
-_HEADS_APART, _FLAT = 4, 3
-"""Axes of a tensor with heads, [B, H, T, D], and of one whose channels hold them, [B, T, H D]."""
 
 
 def _contributed(e: Expansion) -> bool:
@@ -29,13 +27,13 @@ def _rotary(e: Expansion, cos: str, sin: str, positions: str) -> bool:
     heads, pairs = int(e.flags.get("num_heads", 0)), bool(e.flags.get("interleaved", 0))
     if tables[0] is None or tables[1] is None or e.flags.get("rotary_embedding_dim", 0):
         return False
-    index, rank = e.links.constants.get(positions), e.axes.rank(e.input(0)) or (heads and _FLAT)
+    index, rank = e.links.constants.get(positions), e.axes.rank(e.input(0)) or (heads and FLAT)
     if positions and (e.axes.rank(positions) if index is None else index.ndim) != 2:
         return False
-    if rank not in (_HEADS_APART, _FLAT):
+    if rank not in (HEADS_APART, FLAT):
         return False
     x, y, width = e.input(0), e.node.output[0], 2 * tables[0].shape[-1]
-    flat = rank == _FLAT
+    flat = rank == FLAT
     places = positions if index is None else index
     rotation = Rotation(e, (tables[0], tables[1]), places, pairs=pairs, axis=2 if flat else 1)
     if not flat:
