@@ -13,8 +13,6 @@ from tpulite.compiler.state import State
 from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
 
-__all__ = ["choose_bound"]
-
 _LARGE = 4
 """A program of more commands than such a part of the effort is predicted only if that may pay."""
 

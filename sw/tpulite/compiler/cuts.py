@@ -21,8 +21,6 @@ from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.uses import Uses
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Cut", "CutSearch"]
-
 _SHARES = (1.0, 0.4, 0.15, 0.05, 0.01)
 """Parts of their usual size that strips may have; the smallest makes strips of one row."""
 

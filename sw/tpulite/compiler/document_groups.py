@@ -13,8 +13,6 @@ from tpulite.compiler.schedule.longest import long_first, place_in_turn
 from tpulite.compiler.schedule.scheduled import Lifetime
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["document_groups", "live_ranges", "repeats_too_much"]
-
 
 def document_groups(
     layers: LayerGraph,

@@ -6,8 +6,6 @@ from enum import Enum
 from tpulite.arch.isa import Opcode
 from tpulite.program import TensorSpec
 
-__all__ = ["Buffer", "Op", "Region", "Side", "Tiling"]
-
 
 class Side(Enum):
     """Where the search for the place of a buffer begins."""

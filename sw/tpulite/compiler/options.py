@@ -5,16 +5,6 @@ from dataclasses import dataclass, replace
 from tpulite.arch.memory import MemoryTiming
 from tpulite.memories import named_memory
 
-__all__ = [
-    "ALLOCATORS",
-    "GOALS",
-    "GROUPINGS",
-    "LEAST_EFFORT",
-    "ORDERS",
-    "SWITCHES",
-    "Options",
-]
-
 GOALS = ("latency", "memory")
 """``latency`` takes the fewest cycles; ``memory`` the fewest bytes of DRAM traffic, then cycles."""
 

@@ -51,19 +51,6 @@ from tpulite.compiler.tile_choice import choose_tiles
 from tpulite.graph.layers import LayerGraph, has_int16
 from tpulite.near import no_such
 
-__all__ = [
-    "PASSES",
-    "REWRITES",
-    "WITHOUT",
-    "Pass",
-    "PassLeftOut",
-    "check_left_out",
-    "rewrite",
-    "run_passes",
-    "run_rewrites",
-    "split_layers",
-]
-
 
 class PassLeftOut(UserWarning):
     """A rewrite has made a network that does not verify; the one before it is compiled instead."""

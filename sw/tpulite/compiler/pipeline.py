@@ -29,8 +29,6 @@ from tpulite.golden.timing import program_cycles
 from tpulite.graph.layers import Depthwise, LayerGraph
 from tpulite.program import Program
 
-__all__ = ["compile_layers", "compile_pair"]
-
 _DEFAULTS = Options()
 
 _WORTH = 4

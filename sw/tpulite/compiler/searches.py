@@ -18,8 +18,6 @@ from tpulite.compiler.stages import group, lower, place, predict_cost, predict_i
 from tpulite.compiler.state import Limits, Plans, State, memoized
 from tpulite.graph.layers import Conv
 
-__all__ = ["choose_groups", "choose_plans", "fit_buffer", "tightened"]
-
 _MOST = 9
 """The effort falls with the square of the number of layers, but not for the first few."""
 

@@ -12,8 +12,6 @@ from tpulite.compiler.schedule.spread import Moment, spread_buffers
 from tpulite.compiler.state import State
 from tpulite.golden.timing import predict, predict_cycles
 
-__all__ = ["spread"]
-
 _MOST = 4_000
 """Programs of more commands keep their rows: each is predicted four times."""
 

@@ -26,22 +26,6 @@ from tpulite.compiler.schedule.schedule import schedule_commands
 from tpulite.compiler.state import State, memoized, stage
 from tpulite.golden.timing import predict, predict_cycles
 
-__all__ = [
-    "allocate",
-    "assemble",
-    "cost_of",
-    "encode",
-    "group",
-    "idle_cycles",
-    "lower",
-    "place",
-    "predict_cost",
-    "predict_idle",
-    "schedule",
-    "tile",
-    "traffic",
-]
-
 _CHOICES = ("limits", "groups", "plans", "pinned_rows")
 """Fields that decide what is lowered."""
 

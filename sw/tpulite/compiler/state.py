@@ -24,8 +24,6 @@ from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["Known", "Limits", "Plans", "State", "memoized", "stage", "unpaced"]
-
 T = TypeVar("T")
 
 _PLAIN = Config()

@@ -8,8 +8,6 @@ from tpulite.compiler.stages import cost_of, encode, lower, place
 from tpulite.compiler.state import Plans, State
 from tpulite.golden.timing import predict
 
-__all__ = ["choose_tiles"]
-
 _TRIES = 3
 """Strategies that are tried of a layer that is the network, the cheapest by its closed form first;
 of a layer among others only that one is."""

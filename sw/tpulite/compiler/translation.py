@@ -14,8 +14,6 @@ from tpulite.golden.validation import compare_layers, validate
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["validate_translation"]
-
 _FOLDS = {
     "fold-channel-moves": fold_channel_moves,
     "fold-pixel-moves": fold_pixel_moves,

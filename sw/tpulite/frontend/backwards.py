@@ -3,8 +3,6 @@
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-__all__ = ["needed"]
-
 Tensor = TypeVar("Tensor", int, str)
 
 

@@ -11,8 +11,6 @@ from tpulite.graph.graph import Graph
 from tpulite.near import no_such
 from tpulite.needs import require_package
 
-__all__ = ["cut_graph"]
-
 
 def cut_graph(graph: Graph, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Graph:
     """Return the part of a network between some tensors of its file.

@@ -17,8 +17,6 @@ from tpulite.atomic import write_whole
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.graph.verify import verify
 
-__all__ = ["dense_chain", "load_dense_chain", "save_dense_chain"]
-
 _NAME = re.compile(r"(W|b|scale)([1-9]\d*)")
 
 _FORM = "W1, b1, scale1, W2, b2, scale2, ... and optionally classes"

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from tpulite.frontend.given_shapes import Open
 
-__all__ = ["AXES", "FileInput"]
-
 AXES = ("batch", "height", "width", "channels")
 """What bound programs call the extents of an activation, in their order."""
 

@@ -16,8 +16,6 @@ from tpulite.frontend.tflite.settle import image_inputs
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 
-__all__ = ["load_graph", "load_image_inputs", "network_name"]
-
 _ZIP = b"PK\x03\x04"
 
 # What zipfile raises when an archive is damaged, encrypted or compressed in an unknown way.

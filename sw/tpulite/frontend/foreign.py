@@ -4,8 +4,6 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
-__all__ = ["check_readable"]
-
 _KERAS = (
     "a Keras model: convert it to int8 with "
     'tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model("{}"))'

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 from tpulite.near import no_such
 
-__all__ = ["AS_IN_FILE", "GivenShapes", "Open", "shape_text"]
-
 Open = Sequence[int | str]
 """Extents as a file has them; an open one is its name, which may be empty."""
 

@@ -1,7 +1,5 @@
 """Padding that files leave to their readers."""
 
-__all__ = ["pad_same"]
-
 
 def pad_same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
     """Return what SAME adds before and after an axis.

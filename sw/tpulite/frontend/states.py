@@ -9,8 +9,6 @@ from tpulite.graph.graph import Graph, State
 from tpulite.graph.passes.rewrite import same_meaning
 from tpulite.near import no_such
 
-__all__ = ["with_states"]
-
 
 def with_states(graph: Graph, pairs: Sequence[tuple[str, str]]) -> Graph:
     """Return a network that keeps some of its outputs for inputs of the next run.

@@ -8,8 +8,6 @@ from onnx import TensorProto
 from tpulite.language.bert import Bert
 from tpulite.language.onnx_graph import OnnxGraph
 
-__all__ = ["HIDDEN", "bert_file"]
-
 HIDDEN = "last_hidden_state"
 """The output."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from tpulite.language.bert import Bert, BertSizes
 from tpulite.language.safetensors_file import read_config, read_object, safetensors
 
-__all__ = ["bert_positions", "read_bert"]
-
 _INSIDE = {
     **{f"attention.self.{name}": name for name in ("query", "key", "value")},
     **{"attention.output.dense": "output", "attention.output.LayerNorm": "attention_norm"},

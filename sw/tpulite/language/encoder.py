@@ -17,8 +17,6 @@ from tpulite.runtime.device import Device
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
 
-__all__ = ["Embedder", "SentenceEncoder", "load_encoder", "mean_vector"]
-
 
 @dataclass(frozen=True, eq=False)
 class SentenceEncoder:

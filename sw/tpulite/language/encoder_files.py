@@ -11,8 +11,6 @@ from pathlib import Path
 from tpulite.frontend.given_shapes import GivenShapes
 from tpulite.language.bert_weights import bert_positions, read_bert
 
-__all__ = ["INPUTS", "LENGTH", "EncoderFile", "open_encoder"]
-
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """Inputs by their names in files; the last one is optional."""
 

@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-__all__ = ["check_constant", "check_extents"]
-
 _LARGEST = 1 << 31
 
 

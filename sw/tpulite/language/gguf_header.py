@@ -5,8 +5,6 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["check_gguf"]
-
 _MAGIC, _VERSIONS = b"GGUF", (2, 3)
 _TEXT, _ARRAY, _UINT32 = 8, 9, 4
 _BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}

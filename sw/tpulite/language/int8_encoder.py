@@ -14,8 +14,6 @@ from tpulite.language.encoder_files import EncoderFile
 from tpulite.language.sentences import Sentences, calibration_texts
 from tpulite.runtime.compile_cache import add_sources
 
-__all__ = ["encoder_key", "int8_encoder"]
-
 _LEAST = 0.98
 """Cosine of hidden states to the floats below which activations stay in floats."""
 

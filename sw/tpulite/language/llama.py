@@ -8,8 +8,6 @@ import numpy as np
 from tpulite.language.extents import check_constant, check_extents
 from tpulite.language.weight_check import check_weights
 
-__all__ = ["Llama", "Sizes"]
-
 
 @dataclass(frozen=True)
 class Sizes:

@@ -18,8 +18,6 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner, dram_bytes
 from tpulite.runtime.states import States
 
-__all__ = ["POSITIONS", "LanguageModel", "Reading", "Writer", "load_language_model"]
-
 POSITIONS = 256
 """Tokens that a cache holds unless more are asked for."""
 

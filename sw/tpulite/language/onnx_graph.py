@@ -7,8 +7,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["OnnxGraph"]
-
 _OPSET, _IR = 17, 8
 """Versions that ONNX Runtime 1.20 and all later ones read."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tpulite.language.sentences import Sentences
 
-__all__ = ["DOCUMENTS", "Passage", "find_texts", "split_passages"]
-
 DOCUMENTS = ("*.md", "*.rst", "*.txt", "*.adoc", "*.org", "*.tex")
 """Names of files that people read."""
 

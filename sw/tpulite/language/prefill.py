@@ -10,8 +10,6 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.golden.timing import total_cycles
 from tpulite.runtime.model import Model
 
-__all__ = ["Prefill", "TokenNetwork", "prefill_tokens"]
-
 _DIGITS = 2
 """Rows of a token."""
 

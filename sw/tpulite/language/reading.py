@@ -14,16 +14,6 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = [
-    "TEXT",
-    "Box",
-    "find_lines",
-    "fit_picture",
-    "letters",
-    "picture_pixels",
-    "read_alphabet",
-]
-
 TEXT, _SURE = 0.3, 0.5
 """Share from which a pixel is text, and mean share from which a region is: those of PaddleOCR."""
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from tpulite.needs import require_package
 
-__all__ = ["Reader", "read_config", "read_object", "safetensors"]
-
 Reader = Callable[[], np.ndarray]
 """Reads a tensor as float32."""
 

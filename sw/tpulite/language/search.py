@@ -9,8 +9,6 @@ from tpulite.language.encoder import Embedder
 from tpulite.language.passages import Passage
 from tpulite.language.vectors import KeptVectors
 
-__all__ = ["Found", "Index"]
-
 
 @dataclass(frozen=True)
 class Found:

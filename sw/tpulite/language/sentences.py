@@ -9,8 +9,6 @@ import numpy as np
 
 from tpulite.language.tokenizer_file import encoded, open_tokenizer
 
-__all__ = ["Sentences", "calibration_texts", "read_sentences"]
-
 _CALIBRATION = Path(__file__).with_name("calibration.txt")
 
 

@@ -14,8 +14,6 @@ from tpulite.language.llama import Llama
 from tpulite.language.onnx_graph import OnnxGraph
 from tpulite.quant.int4 import int4_rows
 
-__all__ = ["int8_rows", "state_names", "step_file"]
-
 _LARGEST = np.float32(127)
 """Magnitude of integers: weights and activations need no zero point."""
 

@@ -15,8 +15,6 @@ from tpulite.language.words import Words
 from tpulite.models import STORY, STORY_WORDS
 from tpulite.runtime.model import Model
 
-__all__ = ["Storyteller", "load_storyteller"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Storyteller(LanguageModel):

@@ -10,8 +10,6 @@ from tpulite.language.tokenizer_file import encoded, open_tokenizer
 from tpulite.language.weights import is_gguf, open_gguf
 from tpulite.needs import require_package
 
-__all__ = ["Tokenizer", "read_tokenizer"]
-
 _CONTROL = 3
 """Type of tokens that are no text."""
 

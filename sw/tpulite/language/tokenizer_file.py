@@ -11,8 +11,6 @@ from typing import Any
 
 from tpulite.needs import require_package
 
-__all__ = ["encoded", "open_tokenizer"]
-
 _PANIC = "PanicException"
 """What the library raises, as no Exception, where its Rust stops."""
 

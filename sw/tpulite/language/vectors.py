@@ -11,8 +11,6 @@ import numpy as np
 from tpulite.atomic import write_whole
 from tpulite.cache import cache_home
 
-__all__ = ["KeptVectors"]
-
 
 @dataclass(frozen=True)
 class KeptVectors:

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-__all__ = ["check_weights"]
-
 
 def check_weights(
     model: str, weights: Mapping[str, np.ndarray], shapes: Iterable[tuple[str, tuple[int, ...]]]

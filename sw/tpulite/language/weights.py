@@ -14,8 +14,6 @@ from tpulite.language.llama import Llama, Sizes
 from tpulite.language.safetensors_file import Reader, read_config, safetensors
 from tpulite.needs import require_package
 
-__all__ = ["is_gguf", "open_gguf", "read_llama"]
-
 _GGUF = {
     **{"attn_norm": "attention_norm", "attn_q": "query", "attn_k": "key", "attn_v": "value"},
     **{"attn_output": "output", "ffn_norm": "feed_norm", "ffn_gate": "gate", "ffn_up": "up"},

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tpulite.near import did_you_mean
 
-__all__ = ["Words"]
-
 _STOPS = (".", "!", "?")
 """Marks that end a sentence."""
 

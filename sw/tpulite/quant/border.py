@@ -14,8 +14,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import is_own
 from tpulite.quant.placed import Placed
 
-__all__ = ["library_levels", "taken_along"]
-
 _FEW = 100
 """Part of the machine's MACs that may run on the CPU to save crossings."""
 

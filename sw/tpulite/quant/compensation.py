@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["compensated", "damped"]
-
 _DAMPING = 0.01
 """Added to mean squares of inputs, in parts of their mean: some inputs are always zero."""
 

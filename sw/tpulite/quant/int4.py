@@ -4,8 +4,6 @@ import numpy as np
 
 from tpulite.quant.compensation import compensated, damped
 
-__all__ = ["MOST_INT4", "int4_rows", "pack_int4"]
-
 MOST_INT4 = 7
 """Largest weight; the smallest one is -8."""
 

@@ -18,8 +18,6 @@ from tpulite.quant.floats.observe import Feed
 from tpulite.quant.int4 import int4_rows
 from tpulite.quant.moments import Multiplied, moments_of
 
-__all__ = ["OPSET_INT4", "int4_onnx", "int8_weights"]
-
 OPSET_INT4 = 21
 """Version of the operators that brought INT4."""
 

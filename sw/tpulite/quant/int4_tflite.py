@@ -9,8 +9,6 @@ import numpy as np
 from tpulite.frontend.tflite.object_form import pack, unpack
 from tpulite.quant.int4 import int4_rows, pack_int4
 
-__all__ = ["int4_layers", "int4_tflite"]
-
 
 def int4_layers(data: bytes) -> list[str]:
     """Return the layers that can have weights of int4, by the names of their outputs.

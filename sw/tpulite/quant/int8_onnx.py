@@ -11,8 +11,6 @@ from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.moments import Multiplied, moments_of
 
-__all__ = ["QUANTIZED", "compensate_weights"]
-
 QUANTIZED = "_quantized"
 """What ONNX Runtime's quantizer appends to names of constants that it rounds."""
 

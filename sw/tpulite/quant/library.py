@@ -4,8 +4,6 @@ from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.named import name_functions
 
-__all__ = ["as_library", "chosen_numerics", "is_named"]
-
 
 def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
     """Return the numerics of a network: those that were chosen, else those of its format.

@@ -12,8 +12,6 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.padding import live_tokens, padding_input
 
-__all__ = ["Multiplied", "moments_of"]
-
 _ROWS = 64
 """Outputs of a sample whose inputs count."""
 

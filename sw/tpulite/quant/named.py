@@ -10,8 +10,6 @@ from tpulite.graph.graph import Graph, Node, Quantization
 from tpulite.quant.exactness.expressions import evaluate_steps
 from tpulite.quant.exactness.real import real_function
 
-__all__ = ["name_functions"]
-
 _NAMES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("gelu", {"approximate": False}),
     ("gelu", {"approximate": True}),

@@ -9,8 +9,6 @@ from onnx import helper, numpy_helper
 
 from tpulite.quant.floats.graph import ROUNDED
 
-__all__ = ["share_scales"]
-
 _PASSING = frozenset(
     {
         *("MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Resize", "Slice"),

@@ -10,8 +10,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.tensors import UnsupportedError, quantized
 
-__all__ = ["is_own", "requantize_table"]
-
 _INTEGERS = ("int8", "uint8")
 
 _SOFTMAX_SCALE = 1 / 256

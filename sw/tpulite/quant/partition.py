@@ -10,8 +10,6 @@ from tpulite.graph.macs import macs_of
 from tpulite.quant.lower.network import joined
 from tpulite.quant.placed import Placed
 
-__all__ = ["HostSegment", "MachineSegment", "RefusedError", "Segment", "crossings", "partition"]
-
 
 class RefusedError(ValueError):
     """The host would have to run nodes, and may not.

@@ -13,8 +13,6 @@ from tpulite.quant.lower.network import lower_node
 from tpulite.quant.placed import NodePlacement, Placed
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["NATURAL_HOST", "place"]
-
 NATURAL_HOST = frozenset(
     {
         *("softmax", "argmax", "quantize", "dequantize", "transpose", "cast", "reshape"),

@@ -7,8 +7,6 @@ from tpulite.graph.graph import Graph
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 
-__all__ = ["NodePlacement", "Placed"]
-
 
 @dataclass(frozen=True)
 class NodePlacement:

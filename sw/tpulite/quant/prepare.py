@@ -12,8 +12,6 @@ from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.curves import name_curves
 from tpulite.quant.floats.graph import Links
 
-__all__ = ["HARD_SWISH", "prepare", "standard_opset"]
-
 HARD_SWISH = 14
 """Version of the operators that brought HardSwish."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BEST", "OutputError", "OutputSums", "Quality", "Sums", "TensorError", "measure_outputs"]
-
 BEST = 120.0
 """Signal to noise of a tensor without noise, in dB: more than float32 can tell."""
 

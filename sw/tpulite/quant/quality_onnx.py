@@ -19,8 +19,6 @@ from tpulite.quant.floats.recurrent.split import whole_recurrent
 from tpulite.quant.int4_onnx import int8_weights
 from tpulite.quant.quality import BEST, OutputSums, Quality, Sums, TensorError
 
-__all__ = ["measure_quality"]
-
 
 @dataclass
 class _Integers:

@@ -8,17 +8,6 @@ import numpy as np
 from tpulite.arch.numerics import INT8
 from tpulite.graph.graph import Tensor
 
-__all__ = [
-    "INT8_BOUNDS",
-    "UNSIGNED",
-    "Quantized",
-    "UnsupportedError",
-    "centered",
-    "image_axis",
-    "image_shape",
-    "quantized",
-]
-
 INT8_BOUNDS = (INT8[0], INT8[-1])
 """A clamp that clamps nothing."""
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from tpulite.frontend.tflite.object_form import pack, unpack
 
-__all__ = ["plain_floats", "quantize_tflite"]
-
 _PARTS = ("quantizer", "recipe")
 """Modules of the quantizer, which is not among what every developer has."""
 

@@ -9,8 +9,6 @@ from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import Command, decode
 from tpulite.program import LayerInfo, Program
 
-__all__ = ["BoundProgram"]
-
 
 class BoundProgram(Program):
     """A program made of encoded commands.

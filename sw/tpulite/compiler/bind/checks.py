@@ -6,8 +6,6 @@ from tpulite.compiler.bind.network import Network, Node
 from tpulite.compiler.operators.shapes import ShapeRange, interval
 from tpulite.graph.layers import Affine, Conv, Depthwise
 
-__all__ = ["check_channels", "check_covering", "check_windows"]
-
 _WINDOW_BYTES = LOAD.limit("offset") + 1
 _BLOCKS = VECTOR.limit("rows")
 

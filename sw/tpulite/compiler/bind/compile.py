@@ -21,8 +21,6 @@ from tpulite.compiler.plan.strategy import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.graph.layers import LayerGraph, has_int16
 
-__all__ = ["RangeProgram", "compile_range", "compile_shape"]
-
 _KEPT = 8
 """Shapes whose programs are kept."""
 

@@ -10,8 +10,6 @@ from tpulite.compiler.geometry.closed_forms import cuts
 from tpulite.compiler.operators.shapes import Shape, ShapeRange
 from tpulite.graph.layers import Conv, LayerGraph
 
-__all__ = ["CoreProgram", "bind_cores"]
-
 
 @dataclass(frozen=True)
 class CoreProgram:

@@ -17,8 +17,6 @@ from tpulite.counted import counted
 from tpulite.graph.layers import Conv
 from tpulite.program import TensorSpec
 
-__all__ = ["bind_empty", "empty_extents", "plan_empty", "total_strategies"]
-
 
 def total_strategies(
     operator: Operator, batch: Number, height: Number, width: Number, channels: Number

@@ -11,8 +11,6 @@ from tpulite.arch.numerics import INT8
 from tpulite.graph.layers import Activation, Concat, Conv, Elementwise, Layer, LayerGraph, Lut
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["copy_of", "find_parts", "join_blocks"]
-
 
 def join_blocks(layers: LayerGraph, size: int) -> LayerGraph:
     """Return a network whose concatenations join whole channel blocks, each computed for it alone.

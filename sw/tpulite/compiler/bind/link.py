@@ -10,8 +10,6 @@ from tpulite.compiler.bind.tokens import Tokens, Written, growth
 from tpulite.compiler.operators.steps import Indices, Maker, Needs, Step
 from tpulite.compiler.operators.words import END_WORD, PREFETCH, SIGNAL, WAIT, Words, encode
 
-__all__ = ["Linked", "Uses", "link"]
-
 _ENGINES = (int(Engine.MXU), int(Engine.VPU))
 
 

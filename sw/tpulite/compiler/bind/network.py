@@ -31,8 +31,6 @@ from tpulite.graph.layers import (
 )
 from tpulite.program import Patches
 
-__all__ = ["Network", "Node", "compile_nodes"]
-
 
 @dataclass(frozen=True)
 class Node:

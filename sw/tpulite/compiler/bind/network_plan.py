@@ -8,8 +8,6 @@ from tpulite.compiler.operators.shapes import Shape
 from tpulite.compiler.operators.tiling import Tiling
 from tpulite.compiler.plan.strategy import Room, Strategy
 
-__all__ = ["LayerPlan", "NetworkPlan"]
-
 
 @dataclass(frozen=True)
 class LayerPlan:

@@ -8,8 +8,6 @@ from tpulite.compiler.bind.join import copy_of, find_parts, join_blocks
 from tpulite.graph.layers import Concat, Depthwise, Layer, LayerGraph, Pad, Reshape
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["normalize"]
-
 
 def normalize(layers: LayerGraph, size: int) -> LayerGraph:
     """Return a network without reshapes and frames whose outputs no layer reads.

@@ -7,8 +7,6 @@ from tpulite.compiler.bind.compile import RangeProgram
 from tpulite.compiler.bind.network_plan import NetworkPlan
 from tpulite.program import Program, TensorSpec
 
-__all__ = ["BoundChoice", "bind_own_shape", "plan_own_shape"]
-
 
 @dataclass(frozen=True, eq=False)
 class BoundChoice:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["ResidentCandidate", "place_tensors"]
-
 
 @dataclass(frozen=True)
 class ResidentCandidate:

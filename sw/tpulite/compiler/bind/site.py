@@ -31,8 +31,6 @@ from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.plan.strategy import Room, Strategy, choose
 from tpulite.program import LayerInfo, TensorSpec
 
-__all__ = ["bind_network", "plan_network"]
-
 _CALM = 2
 """Part of the buffer that must be left if a layer is not to wait for the one before."""
 

@@ -9,8 +9,6 @@ from tpulite.compiler.operators.shapes import Shape
 from tpulite.graph.layers import Conv
 from tpulite.program import TensorSpec
 
-__all__ = ["Sizes"]
-
 
 class Sizes:
     """Sizes of the tensors of a network.

@@ -8,8 +8,6 @@ from tpulite.compiler.rewrite.maxima import separate_maximum
 from tpulite.compiler.rewrite.substitute import repeat_channels
 from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph, Pool
 
-__all__ = ["averages_on_array", "substitute_all"]
-
 
 def substitute_all(layers: LayerGraph) -> LayerGraph | None:
     """Return the network with all substitutes that it has, or None if there are none.

@@ -10,8 +10,6 @@ from tpulite.arch.isa import TOKEN_MAX
 from tpulite.compiler.operators.steps import Indices, Needs, Step
 from tpulite.compiler.plan.segments import FAR
 
-__all__ = ["Tokens", "Written", "growth"]
-
 
 @dataclass(frozen=True)
 class Tokens:

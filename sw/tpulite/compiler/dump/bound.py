@@ -3,8 +3,6 @@
 from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.dump.text import columns, short
 
-__all__ = ["bound_text"]
-
 
 def bound_text(choice: BoundChoice) -> str:
     """Return which program is taken, and a line for each layer as it would be bound."""

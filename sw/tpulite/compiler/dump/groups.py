@@ -18,8 +18,6 @@ from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.live_tensors import Section, StepNumbers
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["groups_text"]
-
 _WIDTH = 80
 """Columns of the terminal."""
 

@@ -7,8 +7,6 @@ from tpulite.compiler.place.stores import Store
 from tpulite.graph.layers import Conv, Depthwise, Elementwise, Layer, LayerGraph, Pool
 from tpulite.program import TensorSpec
 
-__all__ = ["layers_text", "placement_text"]
-
 
 def layers_text(layers: LayerGraph) -> str:
     """Return a line for each layer: what it reads and computes, and its multiplications."""

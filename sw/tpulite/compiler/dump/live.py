@@ -7,8 +7,6 @@ from tpulite.arch.config import Config
 from tpulite.compiler.dump.text import columns, short
 from tpulite.compiler.schedule.live_tensors import LiveBuffer, Moment, Section, StepNumbers
 
-__all__ = ["live_text"]
-
 _WIDTH = 80
 """Columns of the terminal."""
 

@@ -10,8 +10,6 @@ from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["allocation_text", "picture", "schedule_text"]
-
 _WIDTH, _HEIGHT = 96, 32
 """Characters of a picture: time to the right, rows of the unified buffer upwards."""
 

@@ -3,8 +3,6 @@
 from tpulite.compiler.dump.text import columns, short
 from tpulite.compiler.rewrite.simplify.network import Simplified
 
-__all__ = ["simplified_text"]
-
 
 def simplified_text(simplified: Simplified) -> str:
     """Return a line for each image that is narrower than it was, or is gone."""

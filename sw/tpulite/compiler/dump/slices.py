@@ -6,8 +6,6 @@ from tpulite.compiler.geometry.slices import plan_steps, repeated
 from tpulite.compiler.schedule.live_tensors import StepNumbers
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["picture_of_rows", "slices_text"]
-
 _SHOWN = 3
 """Slices of which rows are listed."""
 

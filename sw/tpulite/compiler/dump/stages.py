@@ -22,8 +22,6 @@ from tpulite.compiler.schedule.live_tensors import Section, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Compilation", "stage_text"]
-
 
 @dataclass(frozen=True)
 class Compilation:

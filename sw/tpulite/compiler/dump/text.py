@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["columns", "extents", "short"]
-
 _NAME = 40
 """Characters of a name, at most."""
 

@@ -5,8 +5,6 @@ from tpulite.compiler.dump.text import columns
 from tpulite.compiler.ops import Buffer, Op, Tiling
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["Numbers", "op_text", "tiling_text"]
-
 
 class Numbers:
     """Numbers of buffers, in the order in which commands name them first."""

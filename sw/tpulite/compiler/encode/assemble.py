@@ -11,8 +11,6 @@ from tpulite.compiler.place.placement import Placement
 from tpulite.graph.layers import DepthToSpace, LayerGraph
 from tpulite.program import LayerInfo, Program
 
-__all__ = ["assemble"]
-
 
 def assemble(  # noqa: PLR0913 - parts of a program
     layers: LayerGraph,

@@ -11,8 +11,6 @@ from tpulite.golden.timing import program_cycles
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
 
-__all__ = ["check_sizes", "compile_batch"]
-
 _MISSES = 2
 """So many larger parts in turn that make no image cheaper end the search."""
 

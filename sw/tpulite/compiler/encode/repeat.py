@@ -10,8 +10,6 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.program import Program, TensorSpec
 
-__all__ = ["repeat_program", "without_tokens"]
-
 _TOKENS = {"wait": 0, "signal": 0}
 
 

@@ -12,8 +12,6 @@ from tpulite.arch.isa import TOKEN_MAX, Command, Engine, Opcode
 from tpulite.golden.effects.extents import Toucher
 from tpulite.golden.effects.grids import Place, view
 
-__all__ = ["insert_tokens"]
-
 _NEVER = -1
 _ENGINES = len(Engine)
 _Knowledge = tuple[int, ...]  # for each engine, its latest command that is known to be complete

@@ -9,8 +9,6 @@ from tpulite.compiler.encode.repeat import without_tokens
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.program import Program
 
-__all__ = ["without_loads"]
-
 
 def without_loads(program: Program, rows: int, *, prefetch: bool) -> Program:
     """Return a program that does the same without loading constants that an earlier run has left.

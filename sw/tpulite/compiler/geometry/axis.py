@@ -8,17 +8,6 @@ from numpy.typing import NDArray
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most, pick
 
-__all__ = [
-    "LARGEST_DILATION",
-    "LARGEST_EXTENT",
-    "LARGEST_KERNEL",
-    "LARGEST_PAD",
-    "LARGEST_STRIDE",
-    "Axis1D",
-    "axes_of",
-    "most_outputs",
-]
-
 Numbers = NDArray[np.int64]
 
 LARGEST_KERNEL = CONV.limit("kernel_rows")

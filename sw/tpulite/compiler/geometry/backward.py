@@ -20,8 +20,6 @@ from tpulite.graph.layers import (
     Transpose,
 )
 
-__all__ = ["Reach", "backward", "backward_columns", "backward_extent", "reach_of", "sliceable"]
-
 
 class Reach(NamedTuple):
     """What outputs need along one axis of an input."""

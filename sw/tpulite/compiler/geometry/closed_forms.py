@@ -10,19 +10,6 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 
-__all__ = [
-    "Number",
-    "both",
-    "ceil_div",
-    "cuts",
-    "grain",
-    "least",
-    "most",
-    "negate",
-    "pick",
-    "root",
-]
-
 Number = Any
 """An int, or an array of int64 with an element for each shape. Likewise truth values."""
 

@@ -4,18 +4,6 @@ from itertools import pairwise
 
 from tpulite.arch.config import Config
 
-__all__ = [
-    "PARTS",
-    "SMALLEST_PART",
-    "STRIPS",
-    "WINDOW_ROOM",
-    "cut_arriving",
-    "cut_parts",
-    "cut_strips",
-    "halves",
-    "split",
-]
-
 STRIPS = 6
 """Strips of images are a sixth of the unified buffer."""
 

@@ -20,18 +20,6 @@ from tpulite.graph.layers import (
 )
 from tpulite.program import PackedRows
 
-__all__ = [
-    "activation_rows",
-    "constant_rows",
-    "fit_uncut",
-    "input_rows",
-    "int4_tiles",
-    "k_tiles",
-    "rows_at_once",
-    "vectors_of_row",
-    "weight_tiles",
-]
-
 _PHASE_TILES = 2
 """Weight tiles of a depthwise layer, pass and block: the last group of rows has another one."""
 

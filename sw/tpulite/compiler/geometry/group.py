@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Group", "Step", "StepRows"]
-
 
 @dataclass(frozen=True)
 class Group:

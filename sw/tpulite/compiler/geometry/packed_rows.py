@@ -5,8 +5,6 @@ from tpulite.compiler.geometry.axis import LARGEST_KERNEL
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import PackedRows
 
-__all__ = ["pack_rows", "packed_tiles", "sole_reader"]
-
 
 def sole_reader(layers: LayerGraph, name: str) -> Conv | None:
     """Return the convolution that reads an input, if nobody else does: the host may pack it."""

@@ -18,16 +18,6 @@ from tpulite.compiler.geometry.axis import (
 )
 from tpulite.compiler.geometry.cut import split
 
-__all__ = [
-    "AxisLimits",
-    "Pass",
-    "axis_limits",
-    "cut_kernel",
-    "far_columns",
-    "pass_tiles",
-    "plan_tiles",
-]
-
 _EARLY = 9
 """k-tiles of the first command of a layer, more or less: it starts when they are there."""
 

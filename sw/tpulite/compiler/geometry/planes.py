@@ -4,8 +4,6 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.extents import activation_rows, constant_rows
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph
 
-__all__ = ["block_parts", "plane_rows", "runs_by_blocks"]
-
 _PARTS = 2
 """Parts of what is between the layers that are in the buffer: one is computed, and one is read."""
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["Progression", "consecutive", "progressions"]
-
 _PERIOD = 8
 """Progressions interleave at most so often: that is how large images are scaled."""
 

@@ -9,16 +9,6 @@ from tpulite.compiler.geometry.backward import backward, backward_columns, slice
 from tpulite.compiler.geometry.group import Group, Step, StepRows
 from tpulite.graph.layers import Conv, Layer, LayerGraph, Softmax
 
-__all__ = [
-    "COLUMN_GRAIN",
-    "column_grain",
-    "part_grain",
-    "plan_columns",
-    "plan_steps",
-    "repeated",
-    "step_delays",
-]
-
 COLUMN_GRAIN = 4
 """Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
 of a row begins at a beat in DRAM if the row does."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from tpulite.graph.layers import Conv
 
-__all__ = ["used_blocks", "used_runs"]
-
 _KNOWN: dict[tuple[int, int, int], np.ndarray] = {}
 """By array of weights (layers are compared by their names), zero point and size."""
 

@@ -2,8 +2,6 @@
 
 from tpulite.graph.layers import LayerGraph, Pick
 
-__all__ = ["view_roots"]
-
 
 def view_roots(layers: LayerGraph) -> dict[str, str]:
     """Return activations that are views, each with the one that is really there.

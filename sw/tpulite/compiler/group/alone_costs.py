@@ -16,8 +16,6 @@ from tpulite.compiler.plan.space import Space
 from tpulite.compiler.plan.strips import StripPlan
 from tpulite.graph.layers import Conv, Depthwise, Pick, Pool
 
-__all__ = ["alone_cost", "streams"]
-
 _CONSTANTS = 4
 """Constants that do not stay take at most a quarter of the buffer at a time."""
 

@@ -5,8 +5,6 @@ from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles
 
-__all__ = ["blocks_cost", "can_run_by_blocks"]
-
 
 def can_run_by_blocks(table: GraphTable, members: range, resident: frozenset[str]) -> bool:
     """Return whether layers can run block by block: each block reads the whole input again."""

@@ -11,8 +11,6 @@ from tpulite.compiler.group.costs import Cost
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.residency import crossing_rows
 
-__all__ = ["SLICES", "Candidates", "Choice", "Key"]
-
 Key = tuple[int, int]
 """What is to be small, in the order of importance."""
 

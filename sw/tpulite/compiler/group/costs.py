@@ -5,8 +5,6 @@ from typing import NamedTuple
 from tpulite.arch.config import Config
 from tpulite.arch.timing import LOAD_LATENCY, turnaround
 
-__all__ = ["Cost", "step_cycles"]
-
 
 class Cost(NamedTuple):
     """What a group of layers costs."""

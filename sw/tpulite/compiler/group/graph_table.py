@@ -17,8 +17,6 @@ from tpulite.compiler.plan.layer_cost import Engines, compute_cycles
 from tpulite.compiler.plan.space import Made, Placed, grain_of
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["GraphTable"]
-
 
 class GraphTable:
     """Sizes, uses and geometry of a network's images and layers, on one machine.

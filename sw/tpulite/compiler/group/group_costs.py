@@ -12,8 +12,6 @@ from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.step_positions import StepPositions, middle_step
 from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles, transfer_cycles
 
-__all__ = ["GroupCosts"]
-
 _STALLS = 0.75
 """Part of the vector path's work for which the matrix unit waits, if later layers of the group need
 it: a slice is too small for much to be computed meanwhile. Measured on networks."""

@@ -9,8 +9,6 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.candidates import Candidates, Key
 from tpulite.compiler.group.residency import resident_activations
 
-__all__ = ["improve", "switch", "total_key"]
-
 
 def total_key(candidates: Candidates, groups: tuple[Group, ...]) -> tuple[int, *Key]:
     """Return how many groups do not fit, and the sum of the keys of all.

@@ -13,8 +13,6 @@ from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Pick
 
-__all__ = ["crossing_rows", "network_cost", "passing_activations", "resident_activations"]
-
 
 def passing_activations(layers: LayerGraph) -> dict[str, int]:
     """Return the images that only pass by, and the layer that reads or computes each.

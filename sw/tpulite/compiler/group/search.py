@@ -13,8 +13,6 @@ from tpulite.compiler.group.residency import resident_activations
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
 
-__all__ = ["best_cuts", "group_layers", "regroup_layers"]
-
 _LARGEST = (1.0, 0.5, 0.25, 0.125)
 """Parts of the buffer that an image may take, at most, to stay on chip; all are tried."""
 

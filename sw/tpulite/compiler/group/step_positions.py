@@ -6,8 +6,6 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import COLUMN_GRAIN
 from tpulite.compiler.group.graph_table import GraphTable
 
-__all__ = ["StepPositions", "middle_step"]
-
 
 class StepPositions(NamedTuple):
     """Positions of an image along one axis."""

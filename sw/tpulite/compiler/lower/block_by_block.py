@@ -15,8 +15,6 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.graph.layers import Layer, LayerGraph
 
-__all__ = ["Lower", "pair_by_blocks", "strips_by_blocks"]
-
 Lower = Callable[
     [Layer, int, Mapping[str, Store], DepthwiseRows | None], tuple[LayerContext, Lowering]
 ]

@@ -16,8 +16,6 @@ from tpulite.graph.layers import (
     Transpose,
 )
 
-__all__ = ["channels_can_be_cut", "cut_channels"]
-
 
 def channels_can_be_cut(layer: Layer) -> bool:
     """Return whether blocks of a layer's output can be computed one after the other.

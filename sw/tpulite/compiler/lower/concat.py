@@ -18,8 +18,6 @@ from tpulite.compiler.plan.concat import Concatenation, ConcatPlan
 from tpulite.graph.layers import Concat
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["ConcatLowering"]
-
 
 class ConcatLowering(Lowering[Concat, ConcatPlan]):
     """Several images become one.

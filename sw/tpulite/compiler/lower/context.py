@@ -12,8 +12,6 @@ from tpulite.compiler.place.constants import Constant, ConstantPool
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.space import Space
 
-__all__ = ["LayerContext"]
-
 
 @dataclass(frozen=True)
 class LayerContext:

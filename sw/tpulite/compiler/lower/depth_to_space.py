@@ -12,8 +12,6 @@ from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import DepthToSpace
 
-__all__ = ["DepthToSpaceLowering"]
-
 
 class DepthToSpaceLowering(Lowering[DepthToSpace, RowsPlan]):
     """Copies of vectors: a command for each pixel of a rectangle, and channel block.

@@ -18,8 +18,6 @@ from tpulite.compiler.plan.depthwise_plan import DepthwisePlan
 from tpulite.compiler.plan.depthwise_rows import DepthwisePhase, DepthwiseRows
 from tpulite.graph.layers import Depthwise
 
-__all__ = ["DepthwiseLowering"]
-
 
 class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
     """A depthwise convolution.

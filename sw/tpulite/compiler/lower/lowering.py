@@ -10,8 +10,6 @@ from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.layer_plan import LayerPlan
 from tpulite.graph.layers import Layer
 
-__all__ = ["L", "Lowering", "P"]
-
 L = TypeVar("L", bound=Layer)
 P = TypeVar("P", bound=LayerPlan)
 

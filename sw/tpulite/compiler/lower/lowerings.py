@@ -39,8 +39,6 @@ from tpulite.graph.layers import (
     Transpose,
 )
 
-__all__ = ["lowering_of"]
-
 _LOWERINGS: dict[type[Layer | ConvPlan], type[Lowering]] = {
     ConvPlan: ChunkedLowering,
     Conv: ConvLowering,

@@ -15,8 +15,6 @@ from tpulite.compiler.plan.pick import span
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Pick
 
-__all__ = ["PickLowering"]
-
 
 class PickLowering(Lowering[Pick, RowsPlan]):
     """Copies of vectors: a command for each pair of progressions of rows and of columns.

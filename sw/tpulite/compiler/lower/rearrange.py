@@ -11,8 +11,6 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.rows import RowsPlan, reshape_units
 from tpulite.graph.layers import Pad, Reshape
 
-__all__ = ["PadLowering", "ReshapeLowering", "same_pixels"]
-
 
 class PadLowering(Lowering[Pad, RowsPlan]):
     """An image in a frame: lines of the frame, then the image."""

@@ -14,8 +14,6 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.space import Made
 
-__all__ = ["RollingStore"]
-
 _FIRST = 256
 """Rows of the buffer that a LOAD of the first step writes: the array waits for the first of them,
 but no longer for all."""

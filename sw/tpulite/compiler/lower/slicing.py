@@ -17,8 +17,6 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import Conv, Layer, LayerGraph, Pool
 
-__all__ = ["SlicedGroup"]
-
 
 class SlicedGroup:
     """The slices of a group.

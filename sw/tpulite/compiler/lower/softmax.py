@@ -16,8 +16,6 @@ from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Softmax
 
-__all__ = ["SoftmaxLowering"]
-
 
 class SoftmaxLowering(Lowering[Softmax, RowsPlan]):
     """The channel blocks of a pixel are the window of MAX and NORM, and then one vector each.

@@ -27,8 +27,6 @@ from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
 from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Pick, Reshape
 
-__all__ = ["Tiler", "tile_groups"]
-
 
 def tile_groups(  # noqa: PLR0913 - what earlier stages have found
     layers: LayerGraph,

@@ -28,8 +28,6 @@ from tpulite.compiler.plan.pool_array import suits_array
 from tpulite.compiler.plan.strategy import Room, Strategy, cost
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
 
-__all__ = ["TilePlan", "TiledLayer"]
-
 
 @dataclass(frozen=True)
 class TilePlan:

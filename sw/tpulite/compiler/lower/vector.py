@@ -19,14 +19,6 @@ from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
-__all__ = [
-    "AffineLowering",
-    "ElementwiseLowering",
-    "LutLowering",
-    "lines_of",
-]
-
-
 V = TypeVar("V", Affine, Elementwise, Lut)
 
 

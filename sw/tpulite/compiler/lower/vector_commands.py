@@ -10,8 +10,6 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 
-__all__ = ["copy_ops", "vector_op"]
-
 _PLAIN = {"low": INT8[0], "high": INT8[-1], "window_rows": 1, "window_columns": 1}
 """Fields of a command without a window that clamps nothing."""
 

@@ -7,8 +7,6 @@ from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D
 from tpulite.compiler.ops import Region
 from tpulite.compiler.place.views import View
 
-__all__ = ["read_row", "read_window"]
-
 _FAR = CONV.limit("act_pitch")
 """No rows of the buffer lie further apart; an image row by itself needs no pitch."""
 

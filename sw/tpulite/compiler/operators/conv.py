@@ -35,8 +35,6 @@ from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import Conv
 from tpulite.program import PackedRows, TensorSpec
 
-__all__ = ["Convolution"]
-
 
 @dataclass(frozen=True)
 class _Dense:

@@ -23,8 +23,6 @@ from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.plan.segments import Indices, Segments, Table, runs
 from tpulite.compiler.plan.units import Units
 
-__all__ = ["conv_steps"]
-
 
 def conv_steps(works: Sequence[ConvWork]) -> list[Step]:
     """Return the commands of convolutions, of each by itself."""

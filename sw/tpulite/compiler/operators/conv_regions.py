@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.compiler.geometry.closed_forms import ceil_div
 from tpulite.compiler.plan.segments import FAR, Indices, Segments, Table, cut_parts
 
-__all__ = ["Slabs", "cut_regions", "cut_slabs"]
-
 
 @dataclass(frozen=True)
 class Slabs:

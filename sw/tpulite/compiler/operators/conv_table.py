@@ -13,8 +13,6 @@ from tpulite.compiler.plan.slabs import slab_cuts
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.compiler.plan.units import Units
 
-__all__ = ["ConvWork", "conv_numbers", "units_of"]
-
 _SIZES = ("panels", "slab_rows", "in_slot", "out_slot", "in_columns", "out_columns", "weights_at")
 
 

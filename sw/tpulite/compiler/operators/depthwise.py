@@ -28,8 +28,6 @@ from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import Depthwise, Pool, Requantization
 
-__all__ = ["DepthwiseFilter"]
-
 
 class DepthwiseFilter(Operator):
     """Depthwise convolution; follows :class:`tpulite.compiler.operators.operator.Operator`.

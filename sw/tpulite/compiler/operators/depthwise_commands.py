@@ -15,8 +15,6 @@ from tpulite.compiler.plan.depthwise_pattern import Taps
 from tpulite.compiler.plan.depthwise_plan import even_parts
 from tpulite.compiler.plan.segments import Indices, Segments, Table, cut_parts
 
-__all__ = ["depthwise_steps"]
-
 _SIZE = CONV.limit("width")
 
 

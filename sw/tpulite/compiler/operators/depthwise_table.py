@@ -10,8 +10,6 @@ from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.slabs import slab_cuts
 from tpulite.compiler.plan.strategy import Room, Strategy
 
-__all__ = ["FilterWork", "filter_numbers"]
-
 _SIZES = ("slots", "weight_slots", "in_slot", "out_slot", "tile_rows")
 
 

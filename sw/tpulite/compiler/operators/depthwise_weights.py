@@ -15,8 +15,6 @@ from tpulite.compiler.plan.depthwise_pattern import DepthwiseWeights, Pattern, T
 from tpulite.compiler.plan.depthwise_plan import delayed_ways, large_depthwise_plan
 from tpulite.graph.layers import Depthwise, Requantization
 
-__all__ = ["pack_depthwise"]
-
 
 def pack_depthwise(
     layer: Depthwise,

@@ -16,18 +16,6 @@ from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import TensorSpec
 
-__all__ = [
-    "Constants",
-    "Operator",
-    "Place",
-    "Resident",
-    "Site",
-    "Task",
-    "begin_parts",
-    "tensor_spec",
-]
-
-
 _O = TypeVar("_O", bound="Operator")
 
 

@@ -31,8 +31,6 @@ from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_fac
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 
-__all__ = ["Pointwise"]
-
 _SOURCES = Origin.SOURCE, Origin.SECOND_SOURCE
 
 _POINT = Axis1D(1)

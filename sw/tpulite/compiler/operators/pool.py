@@ -24,8 +24,6 @@ from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 from tpulite.graph.layers import Pool
 
-__all__ = ["Pooling"]
-
 
 class Pooling(Operator):
     """Pooling layer; follows :class:`tpulite.compiler.operators.operator.Operator`.

@@ -16,8 +16,6 @@ from tpulite.compiler.plan.pool import PoolFacts, pool_rows
 from tpulite.compiler.plan.slabs import slab_bounds
 from tpulite.compiler.plan.strategy import Room, Strategy
 
-__all__ = ["PoolCommands"]
-
 
 class PoolCommands:
     """Commands of one shape.

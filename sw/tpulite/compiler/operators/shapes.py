@@ -6,9 +6,6 @@ from typing import NamedTuple
 
 from tpulite.compiler.geometry.closed_forms import Number
 
-__all__ = ["Extents", "Shape", "ShapeRange", "interval"]
-
-
 Extents = tuple[Number, Number, Number, Number]
 """Batch, height, width and channels: of one shape, or of arrays of them."""
 

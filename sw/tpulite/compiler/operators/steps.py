@@ -9,18 +9,6 @@ from numpy.typing import NDArray
 from tpulite.arch.isa import Engine, Opcode
 from tpulite.compiler.operators.words import Batch
 
-__all__ = [
-    "CONSTANT",
-    "Computes",
-    "Indices",
-    "Loads",
-    "Maker",
-    "Needs",
-    "Step",
-    "Stores",
-    "no_stores",
-]
-
 Indices = NDArray[np.int64]
 
 CONSTANT = -1

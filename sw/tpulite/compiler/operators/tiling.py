@@ -8,8 +8,6 @@ import numpy as np
 
 from tpulite.compiler.geometry.closed_forms import cuts
 
-__all__ = ["Buffers", "Cut", "Tiling", "block_cut", "even_cut"]
-
 
 @dataclass(frozen=True)
 class Cut:

@@ -14,8 +14,6 @@ from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.plan.segments import Spread
 from tpulite.program import TensorSpec
 
-__all__ = ["NOWHERE", "DramTensor", "load_constants"]
-
 Numbers = NDArray[np.int64]
 
 

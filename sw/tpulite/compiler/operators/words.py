@@ -13,18 +13,6 @@ from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.isa import COMMANDS, HEADER, Opcode
 from tpulite.compiler.plan.segments import Segments
 
-__all__ = [
-    "END_WORD",
-    "PREFETCH",
-    "SIGNAL",
-    "WAIT",
-    "Batch",
-    "Origin",
-    "Words",
-    "commands",
-    "encode",
-]
-
 Words = NDArray[np.int64]
 """Commands [4, n]: lane i holds bits 64 i to 64 i + 63 of each."""
 

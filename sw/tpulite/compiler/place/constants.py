@@ -15,17 +15,6 @@ from tpulite.configs import machines_with
 from tpulite.graph.layers import Elementwise, Requantization
 from tpulite.layout import pack_record_columns
 
-__all__ = [
-    "Constant",
-    "ConstantPool",
-    "Pins",
-    "channel_records",
-    "common_record",
-    "operand_records",
-    "pad_to_rows",
-]
-
-
 T = TypeVar("T")
 
 

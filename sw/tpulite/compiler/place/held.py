@@ -7,8 +7,6 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.place.constants import ConstantPool
 
-__all__ = ["Held"]
-
 
 class Held:
     """Tiles of a constant in the unified buffer.

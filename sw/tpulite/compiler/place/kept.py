@@ -7,8 +7,6 @@ from tpulite.compiler.ops import Buffer
 from tpulite.compiler.plan.space import Made, Placed, grain_of
 from tpulite.program import TensorSpec
 
-__all__ = ["Kept"]
-
 
 @dataclass(frozen=True, eq=False)
 class Kept:

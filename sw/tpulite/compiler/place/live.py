@@ -15,8 +15,6 @@ from tpulite.compiler.group.residency import passing_activations
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Reshape
 
-__all__ = ["LiveActivations"]
-
 
 class LiveActivations:
     """Which images are needed while a layer runs, and which of them can stay on chip.

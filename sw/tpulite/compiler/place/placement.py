@@ -19,8 +19,6 @@ from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pick, Pool, Reshap
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec
 
-__all__ = ["Placement", "fixed_lines", "place_activations", "view_of"]
-
 
 @dataclass(frozen=True)
 class Placement:

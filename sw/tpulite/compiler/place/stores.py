@@ -12,8 +12,6 @@ from tpulite.compiler.place.kept import Kept
 from tpulite.compiler.place.transfers import lines_apart, rows_moved
 from tpulite.compiler.place.views import InDram, StoreExtents, View
 
-__all__ = ["Store"]
-
 
 @dataclass(frozen=True, eq=False)
 class Store(Kept):

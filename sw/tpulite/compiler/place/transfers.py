@@ -9,8 +9,6 @@ from tpulite.compiler.place.kept import Kept
 from tpulite.compiler.place.views import View
 from tpulite.program import TensorSpec
 
-__all__ = ["lines_apart", "rows_moved"]
-
 _LINES = LOAD.limit("lines")
 """Most channel blocks that one command moves; a STORE's field is as wide."""
 

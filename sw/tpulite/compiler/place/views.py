@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from tpulite.compiler.ops import Buffer, Region
 from tpulite.program import TensorSpec
 
-__all__ = ["InDram", "StoreExtents", "View"]
-
 
 @dataclass(frozen=True)
 class View:

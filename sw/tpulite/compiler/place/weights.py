@@ -10,8 +10,6 @@ from tpulite.arch.isa import Axis, RecordForm
 from tpulite.compiler.place.constants import channel_records
 from tpulite.graph.layers import Affine, Conv, Depthwise
 
-__all__ = ["filter_tiles", "layer_records", "packed_row_weights", "tile_weights", "weight_sums"]
-
 
 def tile_weights(
     weight: np.ndarray, size: int, zero_point: int, *, int4: bool = False

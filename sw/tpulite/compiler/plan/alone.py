@@ -8,8 +8,6 @@ from tpulite.arch.timing import COMMAND_BEATS, LOAD_LATENCY, row_cycles
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.plan.conv_cost import result_latency, weights_latency
 
-__all__ = ["Surroundings", "alone_cycles"]
-
 
 @dataclass(frozen=True)
 class Surroundings:

@@ -14,8 +14,6 @@ from tpulite.compiler.plan.alone import Surroundings, alone_cycles
 from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 
-__all__ = ["VARIATIONS", "Choice", "LayerChoices"]
-
 _TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
 """Relative sizes of the pieces of the last n-block."""
 

@@ -3,8 +3,6 @@
 from tpulite.arch import isa
 from tpulite.compiler.geometry.cut import split
 
-__all__ = ["CHUNK_STYLES", "MOST_BLOCKS", "chunks"]
-
 MOST_BLOCKS = isa.CONV.limit("blocks")
 """Most channel blocks of a command."""
 

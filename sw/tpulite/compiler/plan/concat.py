@@ -11,8 +11,6 @@ from tpulite.compiler.plan.rows import RowsPlan, rows_plan
 from tpulite.compiler.plan.space import Placed, Space
 from tpulite.graph.layers import Concat
 
-__all__ = ["ConcatPlan", "Concatenation", "concat_plan"]
-
 _ROOM = 4
 """Columns that are moved by themselves take at most this part of the free rows."""
 

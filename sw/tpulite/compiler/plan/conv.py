@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from tpulite.arch.config import Config
 from tpulite.arch.effects import tile_rows
 
-__all__ = ["ConvExtents", "ConvPlan"]
-
 
 @dataclass(frozen=True)
 class ConvExtents:

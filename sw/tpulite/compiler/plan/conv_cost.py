@@ -5,8 +5,6 @@ from tpulite.arch.effects import tile_rows
 from tpulite.arch.timing import LOAD_TOKEN, REQUANTIZER, sum_latency, tile_cycles
 from tpulite.compiler.geometry.closed_forms import Number, most
 
-__all__ = ["CONV_CYCLES", "product_cycles", "result_latency", "weights_latency", "weights_stay"]
-
 CONV_CYCLES = 3
 """Cycles of a CONV beside its weight tiles, in the mean: none is lost if its operands and tokens
 are there, which is not always so."""

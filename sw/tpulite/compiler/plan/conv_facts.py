@@ -14,8 +14,6 @@ from tpulite.compiler.plan.chunks import MOST_BLOCKS
 from tpulite.compiler.plan.segments import numbers
 from tpulite.compiler.plan.units import Units
 
-__all__ = ["ActivationExtents", "ConvFacts"]
-
 
 @dataclass(frozen=True)
 class ActivationExtents:

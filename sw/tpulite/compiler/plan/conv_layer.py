@@ -12,8 +12,6 @@ from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.compiler.plan.space import Placed
 from tpulite.graph.layers import Conv
 
-__all__ = ["conv_facts"]
-
 
 def conv_facts(layer: Conv, source: Placed, target: Placed, config: Config) -> ConvFacts:
     """Return the facts of a convolution.

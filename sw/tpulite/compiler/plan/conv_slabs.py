@@ -24,8 +24,6 @@ from tpulite.compiler.plan.ring import AROUND
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 
-__all__ = ["BY_TILE", "LARGE_UNITS", "STAYING", "Slots", "conv_strategies", "slab_rows"]
-
 STAYING = ("resident", "followed")
 """Kinds of strategies whose weights are loaded once."""
 

@@ -15,8 +15,6 @@ from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy, unmet
 
-__all__ = ["FINENESS", "FilterFacts", "depthwise_strategies", "filter_rows", "pitch_of", "stays"]
-
 FINENESS = ("", " half", " quarter", " eighth", " sixteenth")
 """Parts of the rows that tiles may fill, each half of the one before."""
 

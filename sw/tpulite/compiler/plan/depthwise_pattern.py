@@ -9,8 +9,6 @@ from tpulite.arch.isa import Axis, RecordForm
 from tpulite.compiler.geometry.closed_forms import Number, least
 from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, even_parts
 
-__all__ = ["DepthwiseWeights", "Pattern", "Taps"]
-
 
 @dataclass(frozen=True)
 class Taps:

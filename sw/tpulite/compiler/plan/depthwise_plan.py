@@ -23,17 +23,6 @@ from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, pick
 from tpulite.compiler.geometry.cut import split
 
-__all__ = [
-    "PHASES",
-    "DepthwisePlan",
-    "DepthwiseSpace",
-    "Way",
-    "delayed_ways",
-    "depthwise_plan",
-    "even_parts",
-    "large_depthwise_plan",
-]
-
 
 @dataclass(frozen=True)
 class DepthwisePlan:

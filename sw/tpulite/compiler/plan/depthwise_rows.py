@@ -13,8 +13,6 @@ from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, DepthwiseSpace, 
 from tpulite.compiler.plan.space import Placed, Space
 from tpulite.graph.layers import Depthwise
 
-__all__ = ["DepthwisePhase", "DepthwiseRows", "depthwise_rows"]
-
 _PARTS = (3, 4, 6)
 """Strips of one channel block take one of these parts of the free rows, which are tried: those
 before and after them are on their way to and from DRAM."""

@@ -41,8 +41,6 @@ from tpulite.graph.layers import (
     Transpose,
 )
 
-__all__ = ["DramRows", "Engines", "compute_cycles", "conv_cycles", "dram_cycles", "transfer_cycles"]
-
 
 class Engines(NamedTuple):
     """Cycles of the matrix unit and of the vector path, and how many commands they execute."""

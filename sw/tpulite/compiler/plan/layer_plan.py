@@ -25,8 +25,6 @@ from tpulite.graph.layers import (
     Reshape,
 )
 
-__all__ = ["LayerPlan", "plan_layer"]
-
 LayerPlan = StripPlan | ConvPlan | DepthwiseRows | PoolPlan | ConcatPlan | RowsPlan
 """Says how a layer is cut; lowering follows it."""
 

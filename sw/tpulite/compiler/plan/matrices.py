@@ -4,15 +4,6 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles
 
-__all__ = [
-    "matmul_cycles",
-    "most_columns",
-    "most_taps",
-    "most_tiles",
-    "taps_at_once",
-    "transpose_cycles",
-]
-
 _TAPS = 8
 """Most taps of a transposing CONV: a kernel row has up to 15."""
 

@@ -8,8 +8,6 @@ from tpulite.compiler.plan.rows import RowsPlan, rows_plan
 from tpulite.compiler.plan.space import Placed, Space
 from tpulite.graph.layers import DepthToSpace, Pick
 
-__all__ = ["depth_to_space_plan", "pick_plan", "span"]
-
 
 def span(indices: tuple[int, ...], part: range) -> range:
     """Return the positions from the first to the last one that a part picks."""

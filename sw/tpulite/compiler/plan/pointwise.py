@@ -13,18 +13,6 @@ from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.strategy import Room, Strategy, cost
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
-__all__ = [
-    "POINTWISE",
-    "SLOTS",
-    "Pointwise",
-    "PointwiseFacts",
-    "PointwisePlan",
-    "best_pointwise_plan",
-    "pointwise_facts",
-    "pointwise_operation",
-    "pointwise_plans",
-]
-
 Pointwise = Affine | Elementwise | Lut
 POINTWISE = (Affine, Elementwise, Lut)
 """Layers whose output may be made in the place of an input, vector by vector."""

@@ -13,8 +13,6 @@ from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
 from tpulite.compiler.plan.strategy import Room, Strategy
 
-__all__ = ["PoolFacts", "pool_rows", "pool_strategies"]
-
 _SLOTS = 3
 """Places of tiles of the input, and as many of the output: for what is loaded, computed, stored."""
 

@@ -22,8 +22,6 @@ from tpulite.compiler.plan.depthwise_plan import DepthwiseSpace, depthwise_plan
 from tpulite.compiler.plan.pool_windows import Run, find_runs
 from tpulite.graph.layers import Activation, Pool
 
-__all__ = ["ArrayShare", "rough_regions", "suits_array"]
-
 _LESS = 2
 """How many times fewer cycles of the array than of the vector path a region must take: the layers
 before and behind a pool mostly wait for the array."""

@@ -12,8 +12,6 @@ from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, 
 from tpulite.compiler.plan.space import Made, Placed, Space
 from tpulite.graph.layers import Pool
 
-__all__ = ["PoolPart", "PoolPlan", "pool_plan"]
-
 
 @dataclass(frozen=True)
 class PoolPart:

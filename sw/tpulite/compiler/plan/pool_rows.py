@@ -10,8 +10,6 @@ from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, columns_of
 
-__all__ = ["Part", "Together", "lines_at_once", "maxima_of_row", "sums_of_row", "window_parts"]
-
 _SHARE = 8
 """Maxima of parts take at most this part of the free rows."""
 

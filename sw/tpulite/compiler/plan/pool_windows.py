@@ -10,16 +10,6 @@ from tpulite.compiler.geometry.cut import WINDOW_ROOM, cut_strips, split
 from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.plan.space import Placed, Space
 
-__all__ = [
-    "LARGEST_WINDOW",
-    "MOST_VECTORS",
-    "InputTiles",
-    "Run",
-    "columns_of",
-    "find_runs",
-    "in_tiles",
-]
-
 MOST_VECTORS = VECTOR.limit("columns")
 """Most rows, and most columns, of a VECTOR."""
 

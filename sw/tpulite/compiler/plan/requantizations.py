@@ -5,8 +5,6 @@ import numpy as np
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.layers import Pool, Requantization
 
-__all__ = ["average_requantization", "pool_requantization"]
-
 
 def pool_requantization(layer: Pool, count: int) -> Requantization:
     """Return how a sum of ``count`` numbers becomes an output of a layer."""

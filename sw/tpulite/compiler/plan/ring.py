@@ -12,8 +12,6 @@ from tpulite.arch.timing import (
 )
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, most
 
-__all__ = ["AROUND", "START", "TRANSFER_OVERHEAD", "ring_cycles"]
-
 _STORED = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN
 """Cycles from the start of a STORE to its token, beside its rows."""
 

@@ -14,8 +14,6 @@ from tpulite.compiler.plan.pointwise import (
 )
 from tpulite.compiler.plan.space import Made, Placed, Space
 
-__all__ = ["RowsPlan", "pointwise_plan", "reshape_plan", "reshape_units", "rows_plan"]
-
 
 @dataclass(frozen=True)
 class RowsPlan:

@@ -8,8 +8,6 @@ from random import Random
 
 from tpulite.compiler.plan.choices import VARIATIONS, Choice, LayerChoices
 
-__all__ = ["LEADS", "Chosen", "search_plans"]
-
 LEADS = (2, 0, 1, 4, 8)
 """How many loads may go ahead of a CONV."""
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div
 
-__all__ = ["FAR", "Indices", "Segments", "Spread", "Table", "cut_parts", "numbers", "runs"]
-
 Indices = NDArray[np.int64]
 
 FAR = 1 << 32

@@ -21,8 +21,6 @@ from tpulite.compiler.geometry.closed_forms import (
 )
 from tpulite.compiler.plan.strategy import Room
 
-__all__ = ["Slabs", "WindowedRows", "slab_bounds", "slab_cuts", "slab_modes"]
-
 
 class WindowedRows(NamedTuple):
     """Rows of a batch of images on both sides of a sliding window.

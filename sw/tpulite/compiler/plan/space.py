@@ -8,8 +8,6 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.graph.layers import Conv, Depthwise, Layer
 from tpulite.program import PackedRows
 
-__all__ = ["SMALLEST_SHARE", "Made", "Placed", "Space", "grain_of"]
-
 SMALLEST_SHARE = 0.1
 """If strips of this part of their size find no place, everything is tried that needs fewer rows."""
 

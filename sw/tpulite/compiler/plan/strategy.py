@@ -8,9 +8,6 @@ from numpy.typing import NDArray
 
 from tpulite.compiler.geometry.closed_forms import Number, both, negate
 
-__all__ = ["Room", "Strategy", "choose", "choose_all", "cost", "unmet"]
-
-
 _TRAFFIC = 32
 """Rows of traffic that count as a cycle: between strategies that are equally fast, it decides."""
 

@@ -24,8 +24,6 @@ from tpulite.compiler.plan.conv_cost import product_cycles, weights_stay
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.space import Made, Placed, Space
 
-__all__ = ["Regions", "StripPlan", "strip_plan"]
-
 _EXPOSED = 2
 """Loads count twice: strips wait for room, so not all of their time hides behind the array's."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.passes import Pass
 
-__all__ = ["Units"]
-
 
 @dataclass(frozen=True)
 class Units:

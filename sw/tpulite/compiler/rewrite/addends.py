@@ -19,8 +19,6 @@ from tpulite.golden.layers import run_layer
 from tpulite.golden.ops import requantize_sums, scale_operand
 from tpulite.graph.layers import Affine, Elementwise, Layer, LayerGraph, Requantization
 
-__all__ = ["scale_addends"]
-
 _EVERY = np.arange(INT8[0], INT8[-1] + 1, dtype=np.int8).reshape(-1, 1, 1)
 """An activation that holds every byte once."""
 

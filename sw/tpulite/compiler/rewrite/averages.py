@@ -26,8 +26,6 @@ from tpulite.graph.layers import (
     Transpose,
 )
 
-__all__ = ["multiply_averages"]
-
 _Chain = tuple[tuple[Layer, Activation], ...]
 """Layers one after the other, and what each computes."""
 

@@ -6,8 +6,6 @@ from operator import is_
 
 from tpulite.graph.layers import Activation, Layer, LayerGraph
 
-__all__ = ["replace_by_chains"]
-
 
 def replace_by_chains(
     layers: LayerGraph, chain_of: Callable[[Layer, Mapping[str, Activation]], Sequence[Layer]]

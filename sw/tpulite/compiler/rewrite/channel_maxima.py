@@ -33,8 +33,6 @@ from tpulite.graph.layers import (
 )
 from tpulite.graph.requantization import IDENTITY, Requantization
 
-__all__ = ["turn_maxima"]
-
 _LESS = 0.8
 """Part of the cycles of the halves that transposes and a pool may take, all of which wait."""
 

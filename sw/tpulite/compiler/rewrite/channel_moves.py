@@ -11,8 +11,6 @@ from tpulite.arch.numerics import INT8
 from tpulite.golden.ops import requantize_sums
 from tpulite.graph.layers import Affine, Conv, Depthwise, Layer, LayerGraph, Lut, Pick, Pool
 
-__all__ = ["fold_channel_moves"]
-
 _BY_CHANNEL = Depthwise | Affine | Lut | Pool
 """Layers of which each output channel depends on the same channel of the only input."""
 

@@ -21,8 +21,6 @@ from tpulite.graph.layers import (
     Pool,
 )
 
-__all__ = ["align_joins"]
-
 _BY_CHANNEL = Depthwise | Affine | Lut | Pool | Elementwise
 """Layers of which each output channel depends on the same channel of all inputs."""
 

@@ -15,8 +15,6 @@ from tpulite.compiler.rewrite.pixel_blocks import repeated_record
 from tpulite.compiler.rewrite.results import can_be_left, tables_to_host
 from tpulite.graph.layers import Activation, Conv, DepthToSpace, LayerGraph, Lut, Requantization
 
-__all__ = ["move_pixels_last"]
-
 _LESS = 0.8
 """Part of the cycles that the layers may take in the other order."""
 

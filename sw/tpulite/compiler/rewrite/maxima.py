@@ -11,8 +11,6 @@ from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.compiler.rewrite.chains import replace_by_chains
 from tpulite.graph.layers import Activation, Layer, LayerGraph, Pool
 
-__all__ = ["separate_maxima", "separate_maximum"]
-
 _LESS = 0.8
 """Part of the cycles of one pass that two may take: what is between them needs room."""
 

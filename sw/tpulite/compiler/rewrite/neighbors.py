@@ -11,8 +11,6 @@ from tpulite.compiler.rewrite.patches import alone_cycles
 from tpulite.compiler.rewrite.windows import conv_window, joined_outputs
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 
-__all__ = ["join_neighbors"]
-
 
 def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
     """Return the network with vectors that hold several pixels of few channels.

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from tpulite.graph.layers import Layer, LayerGraph
 
-__all__ = ["order_layers"]
-
 
 def order_layers(layers: LayerGraph) -> LayerGraph:
     """Return the network with its layers in an order that keeps less alive.

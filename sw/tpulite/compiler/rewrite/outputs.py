@@ -25,8 +25,6 @@ from tpulite.graph.layers import (
     TransposedConv,
 )
 
-__all__ = ["join_outputs", "join_outputs_of"]
-
 _LEAST = 3
 """Joined outputs must save a third of the cycles by estimate, or the layer stays as it is: small
 buffers overlap less of what moves pixels."""

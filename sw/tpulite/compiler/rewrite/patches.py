@@ -16,8 +16,6 @@ from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["alone_cycles", "pack_patches"]
-
 _EXPOSED = 8
 """An eighth of the shorter of transfers and products does not overlap with the other one."""
 

@@ -20,8 +20,6 @@ from tpulite.graph.layers import (
 )
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["fill_blocks", "has_blocks", "mark_views", "split_picks"]
-
 _MANY = 8
 """Progressions along both axes that are worth an activation between rows and columns."""
 

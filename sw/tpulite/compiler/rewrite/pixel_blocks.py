@@ -27,8 +27,6 @@ from tpulite.graph.layers import (
 )
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["fill_vectors", "repeated_record"]
-
 _LEAST = 16
 """A sixteenth of the cycles must be saved, or the host has to move pixels for nothing."""
 

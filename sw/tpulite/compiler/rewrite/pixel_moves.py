@@ -10,8 +10,6 @@ from tpulite.arch.isa import CONV
 from tpulite.compiler.rewrite.patches import alone_cycles
 from tpulite.graph.layers import Activation, Concat, Conv, Layer, LayerGraph, Pick
 
-__all__ = ["fold_pixel_moves"]
-
 _MOST = min(CONV.limit(name) for name in ("stride_y", "kernel_rows", "dilation_y"))
 """Largest stride, kernel and dilation of a command."""
 

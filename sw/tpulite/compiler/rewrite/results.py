@@ -7,8 +7,6 @@ from tpulite.arch.memory import Window
 from tpulite.graph.layers import Activation, DepthToSpace, LayerGraph, Lut
 from tpulite.program import Patches, TensorSpec
 
-__all__ = ["can_be_left", "leave_patches", "tables_to_host"]
-
 
 def leave_patches(layers: LayerGraph) -> LayerGraph:
     """Return the network without moves of pixels that the host makes when it reads a result.

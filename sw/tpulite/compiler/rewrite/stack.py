@@ -5,8 +5,6 @@ from dataclasses import replace
 from tpulite.graph.layers import Activation, Affine, Conv, Elementwise, Layer, LayerGraph, Lut
 from tpulite.program import Program, TensorSpec
 
-__all__ = ["stack_images", "unstack_tensors"]
-
 
 def stack_images(layers: LayerGraph, batch: int) -> LayerGraph | None:
     """Return the network for all images of a batch below each other; None if they are not alike.

@@ -15,8 +15,6 @@ from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["repeat_channels", "substitute_layers"]
-
 _MOST_WEIGHTS = 1 << 28
 """Bytes of weights, most of them zeros, of a layer that is made here."""
 

@@ -10,8 +10,6 @@ from tpulite.arch.numerics import INT8
 from tpulite.golden.layers import run_layer
 from tpulite.graph.layers import Affine, Elementwise, Layer, LayerGraph, Lut
 
-__all__ = ["tabulate_chains"]
-
 _EVERY = np.arange(INT8[0], INT8[-1] + 1, dtype=np.int8).reshape(-1, 1, 1)
 """An activation that holds every byte once."""
 

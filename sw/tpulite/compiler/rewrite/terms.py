@@ -17,8 +17,6 @@ from tpulite.golden.layers import run_layer
 from tpulite.graph.layers import Affine, Depthwise, Elementwise, Layer, LayerGraph, Lut
 from tpulite.graph.requantization import IDENTITY, Requantization
 
-__all__ = ["compare_terms"]
-
 _EVERY = np.arange(INT8[0], INT8[-1] + 1, dtype=np.int8).reshape(-1, 1, 1)
 """An activation that holds every byte once."""
 

@@ -24,8 +24,6 @@ from tpulite.graph.layers import (
     TransposedConv,
 )
 
-__all__ = ["split_transposed"]
-
 
 def split_transposed(layers: LayerGraph, config: Config, *, joined: bool = True) -> LayerGraph:
     """Return the network with convolutions and moves of pixels instead of transposed ones.

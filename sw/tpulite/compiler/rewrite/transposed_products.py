@@ -5,8 +5,6 @@ from dataclasses import replace
 from tpulite.arch.config import Config
 from tpulite.graph.layers import Layer, LayerGraph, MatMul, Transpose
 
-__all__ = ["join_transposes"]
-
 
 def join_transposes(layers: LayerGraph, config: Config) -> LayerGraph:
     """Return the network without transposes that only second operands of products need.

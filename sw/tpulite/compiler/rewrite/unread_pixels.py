@@ -19,8 +19,6 @@ from tpulite.graph.layers import (
     Pool,
 )
 
-__all__ = ["remove_unread_pixels"]
-
 Pair = tuple[int, int]
 
 _STRIDE = CONV.limit("stride_y")

@@ -6,8 +6,6 @@ import numpy as np
 
 from tpulite.graph.layers import Conv, TransposedConv
 
-__all__ = ["Window", "conv_window", "joined_outputs", "transposed_window"]
-
 
 @dataclass(frozen=True)
 class Window:

@@ -6,8 +6,6 @@ from tpulite.arch.isa import Command, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op
 from tpulite.compiler.schedule.scheduled import Schedule
 
-__all__ = ["addressed", "encode", "encode_ops"]
-
 _ZEROS = {opcode: Command.make(opcode).fields for opcode in Opcode}
 
 

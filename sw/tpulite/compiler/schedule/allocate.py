@@ -10,8 +10,6 @@ from tpulite.compiler.schedule.longest import place_longest, rows_used
 from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.scheduled import Schedule
 
-__all__ = ["Allocation", "place_buffers"]
-
 
 @dataclass(frozen=True, eq=False)
 class Allocation:

@@ -11,8 +11,6 @@ from tpulite.compiler.schedule.schedule import order_commands
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite.compiler.schedule.uses import Uses
 
-__all__ = ["schedule_by_parts"]
-
 
 def schedule_by_parts(tiling: Tiling, config: Config, *, lead: int) -> Schedule | Shortage:
     """Order the commands of a network part by part, and pack those parts that need it.

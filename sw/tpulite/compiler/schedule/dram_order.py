@@ -6,8 +6,6 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.ops import Op
 
-__all__ = ["stores_before"]
-
 
 def stores_before(ops: tuple[Op, ...], config: Config) -> dict[int, int]:
     """Return, for each LOAD with a barrier, the index of the last STORE before it to its bytes.

@@ -13,8 +13,6 @@ from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.schedule import LEAD, schedule
 from tpulite.compiler.schedule.scheduled import Schedule
 
-__all__ = ["allocate_buffers", "schedule_ops", "verified"]
-
 
 def schedule_ops(
     tiling: Tiling,

@@ -3,8 +3,6 @@
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.ops import Buffer, Op
 
-__all__ = ["join_in_place"]
-
 
 def join_in_place(ops: tuple[Op, ...]) -> dict[Buffer, Buffer]:
     """Decide which buffers take the place of the buffer that they are ``over``.

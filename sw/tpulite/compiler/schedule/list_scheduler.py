@@ -9,8 +9,6 @@ from tpulite.compiler.ops import Buffer, Tiling
 from tpulite.compiler.schedule.online import Allocator, Shortage
 from tpulite.compiler.schedule.uses import Uses
 
-__all__ = ["ListScheduler"]
-
 _SHARE = 16
 """What goes ahead, beyond the first LOAD, fills at most this part of the unified buffer. Weights of
 a few hundred rows go far ahead; strips do not, or results would be written to rows just freed, and

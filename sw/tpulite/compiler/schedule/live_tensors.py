@@ -18,8 +18,6 @@ from tpulite.compiler.schedule.longest import rows_used
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, lower_bound
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph
 
-__all__ = ["Grouped", "LiveBuffer", "Moment", "Section", "StepNumbers", "live_sections"]
-
 
 @dataclass(frozen=True)
 class StepNumbers:

@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
 
-__all__ = ["long_first", "place_in_turn", "place_longest", "rows_used"]
-
 
 def place_longest(
     places: Sequence[Lifetime], rows: range, banks: int

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from tpulite.compiler.ops import Buffer, Side
 
-__all__ = ["Allocator", "Shortage"]
-
 
 @dataclass(frozen=True)
 class Shortage:

@@ -18,8 +18,6 @@ from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.golden.effects.extents import Toucher
 from tpulite.golden.effects.grids import expand
 
-__all__ = ["verify_places"]
-
 _Span = tuple[int, int]
 
 

@@ -14,8 +14,6 @@ from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite.compiler.schedule.uses import Uses
 
-__all__ = ["LEAD", "order_commands", "schedule", "schedule_commands"]
-
 LEAD = 4
 """How many LOADs go ahead of a command, beyond those that it needs, if they are small. More of them
 wait for rows that are still in use, take the space of others, and fill the queue before the

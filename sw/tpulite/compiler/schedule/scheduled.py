@@ -6,8 +6,6 @@ from itertools import accumulate
 
 from tpulite.compiler.ops import Buffer, Op
 
-__all__ = ["Lifetime", "Schedule", "find_lifetimes", "lower_bound"]
-
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:

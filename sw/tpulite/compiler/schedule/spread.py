@@ -10,8 +10,6 @@ from tpulite.arch.isa import ENGINE_OF, Engine, Opcode
 from tpulite.compiler.ops import Buffer, Op, Side
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule
 
-__all__ = ["Moment", "spread_buffers"]
-
 _RETRIES = 16
 """So many buffers that find no place are placed first."""
 

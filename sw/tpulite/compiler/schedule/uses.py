@@ -7,8 +7,6 @@ from tpulite.compiler.schedule.dram_order import stores_before
 from tpulite.compiler.schedule.in_place import join_in_place
 from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
 
-__all__ = ["Uses"]
-
 
 class Uses:
     """Uses of buffers by the commands of a tiling; times are indices of its commands.

@@ -15,8 +15,6 @@ from tpulite.frontend.onnx.read.fold import value_of_shape
 from tpulite.frontend.onnx.read.shapes import infer_shapes
 from tpulite.frontend.onnx.read.tensor import static_shape
 
-__all__ = ["cut_onnx"]
-
 
 def cut_onnx(
     data: bytes, inputs: Mapping[str, tuple[str, tuple[int, ...]]], outputs: Sequence[str]

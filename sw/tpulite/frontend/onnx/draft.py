@@ -6,8 +6,6 @@ from dataclasses import replace
 
 from tpulite.graph.graph import Graph, Node, Tensor
 
-__all__ = ["Draft"]
-
 
 class Draft:
     """Nodes, tensors, and who reads and writes which.

@@ -24,8 +24,6 @@ from tpulite.frontend.states import with_states
 from tpulite.graph.graph import Graph, Source
 from tpulite.graph.verify import verify
 
-__all__ = ["RULES", "load_as_library", "load_onnx"]
-
 RULES = {
     **ELEMENTWISE_RULES,
     **INTEGER_RULES,

@@ -19,16 +19,6 @@ from tpulite.frontend.onnx.read.attributes import rename_tensors
 from tpulite.frontend.onnx.signs import AS_UINT8
 from tpulite.needs import require_package
 
-__all__ = [
-    "CONTRIBUTED",
-    "expose",
-    "is_quantized",
-    "library_version",
-    "open_session",
-    "optimize",
-    "prefer_exact",
-]
-
 CONTRIBUTED = "com.microsoft"
 """Domain of the operators that ONNX Runtime has besides the standard ones."""
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from tpulite.frontend.onnx.read.model import OnnxModel
 from tpulite.graph.graph import Graph, Origin
 
-__all__ = ["origins"]
-
 
 def origins(graph: Graph, orders: Mapping[str, Origin], model: OnnxModel) -> dict[str, Origin]:
     """Return the origin of each tensor that has one.

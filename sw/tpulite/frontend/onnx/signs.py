@@ -1,7 +1,5 @@
 """How int8 tensors of a file are named that ONNX Runtime has made uint8, by adding 128."""
 
-__all__ = ["AS_UINT8", "was_int8"]
-
 AS_UINT8 = "/uint8"
 """What follows the name of an int8 tensor of the file that the library has made uint8."""
 

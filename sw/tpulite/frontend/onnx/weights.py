@@ -6,15 +6,6 @@ import numpy as np
 
 from tpulite.graph.graph import Quantization, Tensor
 
-__all__ = [
-    "block_diagonal",
-    "conv_weights",
-    "dense_weights",
-    "flat_bias",
-    "real_values",
-    "transposed_weights",
-]
-
 _MAX_EXPANDED = 1 << 24
 """Elements of the weights of a transposed convolution in groups, written as one with zeros."""
 

@@ -10,8 +10,6 @@ from onnx import helper, numpy_helper
 from tpulite.frontend.onnx.library import open_session
 from tpulite.frontend.onnx.read.tensor import static_shape
 
-__all__ = ["fix_zero_points"]
-
 _PRODUCTS = ("ConvInteger", "MatMulInteger")
 
 _NEUTRAL = 128

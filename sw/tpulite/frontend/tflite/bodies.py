@@ -7,8 +7,6 @@ from flatbuffers.number_types import Int32Flags
 
 from tpulite.graph.macs import macs_of_operator
 
-__all__ = ["body_macs", "is_loop", "operator_number"]
-
 _NEW_CODE = 10
 """Where an operator code has the offset of its newer field."""
 

@@ -11,8 +11,6 @@ from tpulite.frontend.tflite.parse import FileModel, parse_tflite
 from tpulite.frontend.tflite.variables import VARIABLE_OPERATORS, resolve_variables
 from tpulite.frontend.tflite.widen import widen_filters
 
-__all__ = ["cut_tflite", "keep_buffers"]
-
 _SHAPE = 77
 """Code of SHAPE, whose value is known: shapes are static."""
 

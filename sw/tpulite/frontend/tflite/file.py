@@ -28,8 +28,6 @@ from tpulite.graph.graph import Graph, Node, Origin, Source, State, Tensor
 from tpulite.graph.passes.rewrite import same_meaning, unique_name
 from tpulite.graph.verify import verify
 
-__all__ = ["load_tflite"]
-
 _MISSING = -1  # an optional input that is not there
 
 

@@ -3,8 +3,6 @@
 import warnings
 from typing import Any
 
-__all__ = ["pack", "unpack"]
-
 
 def unpack(data: bytes) -> Any:
     """Return the object form of a file, a ModelT."""

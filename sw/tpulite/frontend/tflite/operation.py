@@ -8,15 +8,6 @@ import tflite
 
 from tpulite.graph.graph import Tensor
 
-__all__ = [
-    "Inputs",
-    "Operation",
-    "UnsupportedFormError",
-    "constant_integers",
-    "fused_activation",
-    "present",
-]
-
 Inputs = tuple[Tensor | None, ...]
 """Tensors of an operator; a missing optional input is None."""
 

@@ -23,8 +23,6 @@ from tpulite.frontend.tflite.windows import (
 )
 from tpulite.graph.graph import Tensor
 
-__all__ = ["OPERATIONS", "convert_operator"]
-
 
 def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, ...]) -> Operation:
     """Translate an operator.

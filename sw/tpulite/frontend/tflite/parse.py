@@ -15,8 +15,6 @@ import tflite
 
 from tpulite.frontend.tflite.bodies import body_macs, operator_number
 
-__all__ = ["IDENTIFIER", "FileModel", "FileOperator", "FileTensor", "parse_tflite"]
-
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 7 of every TFLite file."""
 

@@ -17,15 +17,6 @@ from tpulite.frontend.tflite.parse import FileModel, FileTensor
 from tpulite.graph.graph import Node, Origin, State, Tensor
 from tpulite.graph.passes.rewrite import unique_name
 
-__all__ = [
-    "convert_lstm",
-    "convert_svdf",
-    "first_value",
-    "keep_variables",
-    "kept_variables",
-    "with_wide_filters",
-]
-
 _KEEPERS = frozenset(
     {
         *("SVDF", "RNN", "LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM"),

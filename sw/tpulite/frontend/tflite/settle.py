@@ -22,8 +22,6 @@ from tpulite.frontend.tflite.parse import FileModel, FileTensor, parse_tflite
 from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.needs import require_package
 
-__all__ = ["UnsettledError", "image_inputs", "settle_shapes"]
-
 _SHAPES_ALONE = frozenset({"RANK", "SHAPE"})
 """Operators whose results follow from the shape of their input."""
 

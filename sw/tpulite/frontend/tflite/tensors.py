@@ -8,8 +8,6 @@ import numpy as np
 from tpulite.frontend.tflite.parse import FileTensor
 from tpulite.graph.graph import Quantization, Tensor
 
-__all__ = ["read_tensor"]
-
 _MAX_ELEMENTS = (1 << 31) - 1
 
 # Types that numpy has, too, by the same name; tensors of other types are objects without a value.

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from tpulite.frontend.tflite.parse import FileModel, FileOperator, FileTensor, parse_tflite
 
-__all__ = ["VARIABLE_OPERATORS", "FileState", "Variables", "resolve_variables"]
-
 VARIABLE_OPERATORS = frozenset({"CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"})
 """Operators that vanish."""
 

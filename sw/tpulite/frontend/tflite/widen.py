@@ -6,8 +6,6 @@ import numpy as np
 
 from tpulite.frontend.tflite.object_form import pack, unpack
 
-__all__ = ["widen_filters", "widened"]
-
 _SVDF = 27
 _TIME, _STATE = 2, 4  # inputs of SVDF
 _INT16, _INT8 = 7, 9  # of the schema

@@ -16,14 +16,6 @@ from tpulite.frontend.tflite.operation import (
 )
 from tpulite.graph.graph import Tensor
 
-__all__ = [
-    "convert_conv",
-    "convert_depthwise",
-    "convert_pad",
-    "convert_transposed",
-    "pool_conversion",
-]
-
 
 def convert_conv(options, inputs, outputs) -> Operation:
     """Convert CONV_2D."""

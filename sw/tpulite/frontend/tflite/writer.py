@@ -9,8 +9,6 @@ from tpulite.frontend.padding import pad_same
 from tpulite.frontend.tflite.builder import ModelBuilder, schema
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["CODES", "write_tflite"]
-
 _REDUCTIONS = ("mean", "sum", "reduce_max", "reduce_min")
 _OPTIONS = {
     "conv": "Conv2DOptions",

@@ -12,8 +12,6 @@ from tpulite.quant.exactness.functions import function_table
 from tpulite.quant.exactness.scaling import round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["concat_table"]
-
 
 def concat_table(x: Quantized, y: Quantized, exactness: Exactness) -> NDArray[np.int8]:
     """Return the table that gives an input of a concatenation the scale of its output.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tpulite.graph.expressions import Step, X
 from tpulite.quant.exactness.real import real_function
 
-__all__ = ["evaluate_steps"]
-
 _ROUNDING = 2.0**-22
 """Bound of the relative error of arithmetic, however a library fuses it."""
 

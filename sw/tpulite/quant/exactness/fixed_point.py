@@ -9,8 +9,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["INT16", "divide", "logistic_table", "saturate", "tanh_table", "wrap"]
-
 Integers = NDArray[np.int64]
 
 INT16 = range(-(1 << 15), 1 << 15)

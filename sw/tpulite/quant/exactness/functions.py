@@ -34,8 +34,6 @@ from tpulite.quant.exactness.xnnpack import (
 )
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["FUNCTIONS", "function_table"]
-
 FUNCTIONS = UNARY | {"requantize"}
 """Operators that :func:`function_table` knows, each for the libraries that define it."""
 

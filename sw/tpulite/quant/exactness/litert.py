@@ -17,19 +17,6 @@ from tpulite.quant.exactness.near_halves import check_halves
 from tpulite.quant.exactness.scaling import round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = [
-    "Integers",
-    "absolute",
-    "hard_swish",
-    "leaky",
-    "leaky_relu",
-    "lookup",
-    "negative",
-    "relu",
-    "requantize",
-    "scale_by",
-]
-
 Integers = NDArray[np.int64]
 
 _VECTOR = 16

@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-__all__ = ["Exactness", "default_exactness"]
-
 
 class Exactness(StrEnum):
     """A library, or the definition of one, whose results are reproduced bit for bit.

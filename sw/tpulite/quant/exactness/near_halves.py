@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["APPROXIMATED", "check_halves"]
-
 APPROXIMATED = (
     *("sigmoid", "tanh", "elu", "gelu", "exp", "log", "sin", "cos", "erf", "mish", "softplus"),
     *("hard_sigmoid", "reciprocal", "selu", "sqrt", "expression"),

@@ -17,8 +17,6 @@ from tpulite.quant.exactness.near_halves import check_halves
 from tpulite.quant.exactness.real import real_function
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["ort_table"]
-
 _ERROR = 2.0**-21
 """Bound of the relative error of MLAS's polynomials and of what is computed from them."""
 

@@ -23,8 +23,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import activation_bounds, make_requantization
 from tpulite.quant.tensors import UNSIGNED, Quantized, UnsupportedError
 
-__all__ = ["Pair", "pair_layer"]
-
 _SHIFT = 20
 """TFLite scales operands with this many fractional bits."""
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["logarithm", "real_function", "sigmoid_once_rounded"]
-
 Floats = NDArray[np.float32]
 _F = np.float32
 

@@ -11,8 +11,6 @@ from tpulite.golden.ops import scale_accumulators
 from tpulite.quant.exactness.litert import Integers
 from tpulite.quant.tensors import Quantized
 
-__all__ = ["reciprocal_root", "root"]
-
 _EXTRA = 20
 """Fractional bits of a reciprocal root before it gets the scale of the output."""
 

@@ -20,15 +20,6 @@ from tpulite.graph.layers import Requantization
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.tensors import INT8_BOUNDS, Quantized, UnsupportedError
 
-__all__ = [
-    "INT16",
-    "activation_bounds",
-    "make_requantization",
-    "multipliers",
-    "round_away",
-    "scales_of_product",
-]
-
 INT16 = range(-(1 << 15), 1 << 15)
 """Values of int16."""
 

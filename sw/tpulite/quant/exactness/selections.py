@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tpulite.quant.exactness.litert import Integers, scale_by
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["prelu_scales", "scaled_operands", "squared_difference", "squares"]
-
 _SHIFT = 7
 """Fractional bits of the operands of a difference."""
 

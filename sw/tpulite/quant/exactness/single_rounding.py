@@ -15,8 +15,6 @@ from tpulite.graph.layers import Requantization
 from tpulite.quant.exactness.scaling import round_away
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["match_thresholds"]
-
 _AT_ONCE = 1 << 13
 """Results that are checked at once: more channels do not fit the processor's caches."""
 

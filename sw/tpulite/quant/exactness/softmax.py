@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tpulite.arch.numerics import quantize_multiplier
 from tpulite.quant.exactness.names import Exactness
 
-__all__ = ["FIXED_POINT", "fixed_point_exponentials"]
-
 FIXED_POINT = (Exactness.LITERT_REF, Exactness.TFLM)
 """Whose softmax of integers adds integers; the others' adds floats."""
 

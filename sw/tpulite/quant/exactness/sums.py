@@ -18,8 +18,6 @@ from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import make_requantization, round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["Mean", "mean_requantization", "sum_requantization"]
-
 _VECTOR = 16
 """Channels at a time of LiteRT's optimized kernel; the rest is left to the scalar code."""
 

@@ -12,8 +12,6 @@ from tpulite.quant.exactness.near_halves import check_halves
 from tpulite.quant.exactness.real import real_function, sigmoid_once_rounded
 from tpulite.quant.tensors import Quantized
 
-__all__ = ["xnnpack_leaky_relu", "xnnpack_lookup", "xnnpack_requantize"]
-
 
 def xnnpack_requantize(x: Quantized, y: Quantized) -> Integers | None:
     """Multiply by a number with 8 fractional bits, half up; None if XNNPACK refuses."""

@@ -14,8 +14,6 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.graph import Links, replace_node
 
-__all__ = ["center_clips", "fold_affines", "write_hard_sigmoids"]
-
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 _MAP = 4

@@ -7,19 +7,6 @@ import numpy as np
 
 from tpulite.quant.floats.expansion import Expansion
 
-__all__ = [
-    "FLAT",
-    "HEADS_APART",
-    "LOWEST",
-    "Heads",
-    "apart",
-    "attend",
-    "causal",
-    "flat",
-    "joined",
-    "scale_of",
-]
-
 LOWEST = np.finfo(np.float32).min
 """What is added to scores of tokens that a token must not see."""
 

@@ -5,8 +5,6 @@ import onnx
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.graph import Links
 
-__all__ = ["Axes"]
-
 
 class Axes:
     """Shapes of a network, and where its moves take an axis.

@@ -9,8 +9,6 @@ from onnx import helper, numpy_helper
 
 from tpulite.quant.floats.graph import MOVING, Links
 
-__all__ = ["fold_factors", "join_biases"]
-
 
 def join_biases(model: onnx.ModelProto) -> None:
     """Make one Gemm of a MatMul with constant weights and an Add of one number a column.

@@ -11,8 +11,6 @@ import onnx
 
 from tpulite.quant.floats.graph import MOVING, Links, is_square
 
-__all__ = ["inside_blocks", "magnitudes"]
-
 _ROOTS = ("Sqrt", "Reciprocal", "Pow")
 _POWERS = (-0.5, 0.5)
 _STATISTICS = frozenset(

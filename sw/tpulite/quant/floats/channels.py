@@ -18,8 +18,6 @@ from tpulite.quant.floats.graph import Links, is_transposed
 from tpulite.quant.floats.observe import Feed, run_for
 from tpulite.quant.floats.ranges import Range
 
-__all__ = ["Scaled", "scale_channels"]
-
 _KEPT = 512
 """Rows of a product that are kept: on them factors are tried."""
 

@@ -7,8 +7,6 @@ from onnx import numpy_helper
 
 from tpulite.frontend.onnx.read.attributes import names_read
 
-__all__ = ["add_constant", "drop_constants", "set_constant"]
-
 
 def add_constant(
     graph: onnx.GraphProto, name: str, value: ArrayLike, dtype: DTypeLike | None = np.float32

@@ -5,8 +5,6 @@ from onnx import helper
 
 from tpulite.quant.floats.graph import Links, replace_node
 
-__all__ = ["multiply_cubes"]
-
 _CUBE = 3
 
 

@@ -11,8 +11,6 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.dead import drop_unread
 from tpulite.quant.floats.graph import Links
 
-__all__ = ["name_curves"]
-
 _TRIED = np.concatenate([np.linspace(-16, 16, 1025), [-1e4, -100.0, 100.0, 1e4]])
 """Arguments for which expressions are compared with functions."""
 

@@ -10,16 +10,6 @@ from onnx import numpy_helper
 from tpulite.frontend.onnx.read.attributes import names_read
 from tpulite.quant.floats.graph import Links, is_transposed
 
-__all__ = [
-    "Overrides",
-    "channels_of_weights",
-    "drop_unread",
-    "flush_constants",
-    "live_channels",
-    "ranges_of_channels",
-    "usual_ends",
-]
-
 Overrides = dict[str, list[dict[str, Any]]]
 """Ranges of weights by their names, as ONNX Runtime's quantizer takes them."""
 

@@ -16,8 +16,6 @@ from tpulite.quant.floats.constants import add_constant, drop_constants
 from tpulite.quant.floats.dead import drop_unread
 from tpulite.quant.floats.graph import Links
 
-__all__ = ["dequantize_weights", "has_integer_weights"]
-
 _DYNAMIC = "DynamicQuantizeLinear"
 _TAKEN = 8
 """Products by factors between sums of integers and a float result; ONNX Runtime writes one."""

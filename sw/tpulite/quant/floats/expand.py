@@ -23,8 +23,6 @@ from tpulite.quant.floats.expansion import Expansion, Rules
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.written import Written
 
-__all__ = ["expand_operators", "with_shapes"]
-
 _KINDS = {
     f"tensor({name})": kind
     for name, kind in (

@@ -17,8 +17,6 @@ from tpulite.quant.floats.attend import (
 )
 from tpulite.quant.floats.expansion import Expansion, Rules
 
-__all__ = ["ATTENTION"]
-
 _FILTER = -10_000.0
 """What is added to scores of padding if a file does not say it."""
 

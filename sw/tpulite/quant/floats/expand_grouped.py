@@ -20,8 +20,6 @@ from tpulite.quant.floats.attend import (
 from tpulite.quant.floats.expand_rotary import Rotation
 from tpulite.quant.floats.expansion import Expansion, Rules
 
-__all__ = ["GROUPED"]
-
 _FLOAT, _INT64 = 1, 7  # onnx.TensorProto
 
 _USUAL = {

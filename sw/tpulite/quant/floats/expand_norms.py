@@ -5,8 +5,6 @@ import numpy as np
 from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.quant.floats.expansion import Expansion, Rules
 
-__all__ = ["LAYER_NORM", "NORMS", "OLD_NORMS"]
-
 _AXES_INPUT = 18
 """Version from which the axes of a mean are an input."""
 

@@ -8,8 +8,6 @@ from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.frontend.onnx.read.expand import ACTIVATIONS, activation_numbers
 from tpulite.quant.floats.expansion import Expansion, Rules
 
-__all__ = ["PRODUCTS"]
-
 _CUBE = 0.044715
 """Factor of the cube in GELU by tanh."""
 

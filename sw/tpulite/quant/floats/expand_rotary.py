@@ -6,8 +6,6 @@ from tpulite.frontend.onnx.library import CONTRIBUTED
 from tpulite.quant.floats.attend import FLAT, HEADS_APART
 from tpulite.quant.floats.expansion import Expansion, Rules
 
-__all__ = ["ROTATIONS", "Rotation"]
-
 
 def _contributed(e: Expansion) -> bool:
     """Rotate channels: x, positions, cosines, sines."""

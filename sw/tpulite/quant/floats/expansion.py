@@ -13,8 +13,6 @@ from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.written import Written
 
-__all__ = ["Expansion", "Rules"]
-
 _Value = TypeVar("_Value")
 
 

@@ -10,18 +10,6 @@ from onnx import numpy_helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of, names_read
 
-__all__ = [
-    "MOVING",
-    "PRODUCTS",
-    "ROUNDED",
-    "Links",
-    "has_attention",
-    "is_square",
-    "is_transposed",
-    "replace_node",
-    "sort_nodes",
-]
-
 PRODUCTS = frozenset({"MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose"})
 """Operators that multiply tensors."""
 

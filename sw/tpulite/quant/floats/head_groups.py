@@ -12,8 +12,6 @@ from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.graph import PRODUCTS, Links, replace_node
 
-__all__ = ["repeat_by_tiles", "share_heads"]
-
 _RANK = 4  # batch, heads, rows, columns
 _REPEATED = 2
 """Axis of the copies of a head, before a reshape joins it with the heads."""

@@ -10,8 +10,6 @@ from tpulite.quant.floats.dead import (
     usual_ends,
 )
 
-__all__ = ["integral_channels"]
-
 _LARGEST = 127
 """Of int8 without zero point."""
 

@@ -11,8 +11,6 @@ from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.observe import Observed
 from tpulite.quant.floats.ranges import Range, attention_range
 
-__all__ = ["FAR", "Masks", "clamp_masks", "narrow_masks", "scores_of"]
-
 FAR = -500.0
 """No score is as low as that, and any mask is lower: -1e4, -1e9, -3.4e38, -inf."""
 

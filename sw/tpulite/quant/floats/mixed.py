@@ -14,8 +14,6 @@ from tpulite.quant.floats.padding import live_rows, padding_input
 from tpulite.quant.floats.switches import Switches, remove_roundings
 from tpulite.quant.quality import OutputSums
 
-__all__ = ["Judge", "floats_of", "leave_floats", "spread"]
-
 _JUDGED, _SEARCHED, _WEIGHED = 32, 8, 2
 """Samples on which a file is judged, on which roundings are tried, and on which each alone is."""
 

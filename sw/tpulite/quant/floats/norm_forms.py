@@ -8,8 +8,6 @@ from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.graph import Links, is_square
 from tpulite.quant.floats.norms import Norm
 
-__all__ = ["find_norms"]
-
 _WHOLE = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 """Operators that are a normalization; ONNX Runtime has the last one."""
 

@@ -15,8 +15,6 @@ from onnx import helper
 from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.ranges import Range, rounded
 
-__all__ = ["Norm", "Steps"]
-
 _FRACTIONS = np.linspace(1.0, 0.02, 50)
 """Parts of the largest number that are tried as the end of a range."""
 

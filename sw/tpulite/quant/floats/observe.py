@@ -11,8 +11,6 @@ from tpulite.frontend.onnx.read.model import NUMERICS
 from tpulite.quant.floats.padding import live_tokens, padding_input
 from tpulite.quant.floats.ranges import Histogram
 
-__all__ = ["Feed", "Observed", "level_of", "observe", "run_all", "run_for"]
-
 Feed = Mapping[str, np.ndarray]
 """A sample: an array for each input."""
 

@@ -7,8 +7,6 @@ import onnx
 
 from tpulite.quant.floats.graph import MOVING, Links
 
-__all__ = ["live_rows", "live_tokens", "padding_input"]
-
 _PRODUCTS = ("MatMul", "Gemm", "Einsum", "Conv")
 _MASKS = {"Attention": 3, "MultiHeadAttention": 4, "GroupQueryAttention": 5}
 """Which input of an attention as one operator says which tokens are padding."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from tpulite.quant.floats.written import Written
 
-__all__ = ["Integers", "Product", "Weights"]
-
 _WHOLE, _REDUCED = 127, 64
 """Largest magnitudes of weights of 8 bits, and of 7, as ONNX Runtime's quantizer has them."""
 

@@ -39,8 +39,6 @@ from tpulite.quant.int4_onnx import int4_onnx
 from tpulite.quant.int8_onnx import QUANTIZED, compensate_weights
 from tpulite.quant.one_scale import share_scales
 
-__all__ = ["Settings", "quantize_prepared"]
-
 _RESERVE = 2
 """How much smaller the loss of outputs must be than allowed, for other samples may lose more."""
 

@@ -5,8 +5,6 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["METHODS", "Histogram", "Method", "Range", "attention_range", "choose_range", "rounded"]
-
 Method = Literal["mse", "minmax", "percentile", "entropy"]
 METHODS: tuple[Method, ...] = ("mse", "minmax", "percentile", "entropy")
 

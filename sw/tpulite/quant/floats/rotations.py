@@ -14,8 +14,6 @@ from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.graph import PRODUCTS, Links, replace_node
 
-__all__ = ["angles_of", "multiply_positions", "turn_by_products"]
-
 _MOVES = frozenset({"Slice", "Split", "Concat", "Neg", "Unsqueeze", "Squeeze", "Reshape"})
 """Operators that only take numbers elsewhere, or change their sign."""
 

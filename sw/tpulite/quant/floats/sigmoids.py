@@ -5,8 +5,6 @@ from onnx import helper
 
 from tpulite.quant.floats.graph import Links, replace_node
 
-__all__ = ["join_sigmoids"]
-
 
 def join_sigmoids(graph: onnx.GraphProto) -> None:
     """Make one operator of a sigmoid, and two of x / (1 + exp(-x)); what is between has 8 bits.

@@ -18,8 +18,6 @@ from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.products import Weights
 from tpulite.quant.floats.written import Written
 
-__all__ = ["Spectra", "find_spectra", "split_spectra"]
-
 _MOVES = MOVING | {"Pad", "Slice", "Split", "Concat", "Gather"}
 _KINDS = {"Conv": "ConvInteger", "MatMul": "MatMulInteger"}
 _SIGNED = 127

@@ -21,8 +21,6 @@ from tpulite.quant.floats.observe import Feed, run_for
 from tpulite.quant.floats.padding import live_tokens, padding_input
 from tpulite.quant.floats.ranges import Range
 
-__all__ = ["Streams", "scale_streams"]
-
 _MOST = 127
 """Largest square of a divisor: it is a weight of squares."""
 

@@ -11,8 +11,6 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Feed
 
-__all__ = ["Switches", "remove_roundings"]
-
 _FLAGS = "tpulite_rounded"
 
 

@@ -8,8 +8,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["Written"]
-
 _NUM_OUTPUTS = 18
 """Version of the operators from which Split wants the number of its results."""
 

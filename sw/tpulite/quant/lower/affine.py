@@ -13,8 +13,6 @@ from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
-__all__ = ["affine_records", "lower_batch_norm"]
-
 _GAIN_BITS = 14
 """Largest gains are two to this: the bias has that many bits below the scale of the input."""
 

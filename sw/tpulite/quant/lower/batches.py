@@ -12,8 +12,6 @@ from tpulite.graph.layers import Concat, Pick
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["images_of", "lower_images", "sees_neighbors"]
-
 _WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
 _IMAGES = ("transposed_conv", "pad", "resize_bilinear", "resize_nearest", "depth_to_space")
 _LEAST_RANK = 4

@@ -21,8 +21,6 @@ from tpulite.quant.tensors import (
     quantized,
 )
 
-__all__ = ["GraphContext"]
-
 Shape = tuple[int, int, int]
 
 _MOST_WEIGHTS = 1 << 20

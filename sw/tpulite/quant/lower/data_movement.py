@@ -11,15 +11,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.products import reads_image
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError, image_axis
 
-__all__ = [
-    "is_at_end",
-    "lower_concat",
-    "lower_function",
-    "lower_pad",
-    "lower_reshape",
-    "lower_table",
-]
-
 
 def lower_function(node: Node, context: GraphContext) -> None:
     """Lower a function of one number to its table."""

@@ -26,8 +26,6 @@ from tpulite.quant.lower.pairs import pair_operands
 from tpulite.quant.lower.selections import add_integers, uniform
 from tpulite.quant.tensors import INT8_BOUNDS, Quantized, UnsupportedError
 
-__all__ = ["lower_squared_difference"]
-
 _LOW, _HIGH = INT8_BOUNDS
 _BYTES = len(INT8)
 _IMAGES = np.arange(_LOW, _HIGH + 1)

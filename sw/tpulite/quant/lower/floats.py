@@ -8,8 +8,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.products import bias_of, largest_sum, weight_scales
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["require_integers"]
-
 _CHANNELS = {"conv": 0, "depthwise": 2, "dense": 0, "transposed_conv": 0}
 """Axis of the output channels in the weights of products."""
 

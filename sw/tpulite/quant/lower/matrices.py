@@ -11,8 +11,6 @@ from tpulite.quant.exactness.scaling import make_requantization, scales_of_produ
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lower_matmul", "lower_transpose"]
-
 _ROUNDINGS = {
     Exactness.LITERT_REF: Rounding.TFLITE,
     Exactness.LITERT_OPT: Rounding.TFLITE,

@@ -18,8 +18,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.matrices import lower_transpose
 from tpulite.quant.tensors import UnsupportedError, image_axis, image_shape
 
-__all__ = ["MOVEMENT", "lower_depth_to_space", "lower_movement", "lower_pack", "spread"]
-
 MOVEMENT = (
     *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
     *("resize_bilinear", "resize_nearest", "space_to_depth", "transpose", "pick"),

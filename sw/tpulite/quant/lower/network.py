@@ -42,8 +42,6 @@ from tpulite.quant.lower.softmax import lacking_softmax, lower_softmax
 from tpulite.quant.lower.transposed import lower_transposed_conv
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["LOWERED", "joined", "lacking", "lower_node"]
-
 LOWERED: Mapping[str, Callable[[Node, GraphContext], None]] = {
     "conv": lower_conv,
     "depthwise": lower_depthwise,

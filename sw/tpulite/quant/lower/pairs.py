@@ -15,8 +15,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.movement import spread
 from tpulite.quant.tensors import Quantized, UnsupportedError, centered, image_shape
 
-__all__ = ["lower_pair", "pair_operands"]
-
 _IN_FLOATS = ("Add", "Sub", "Sum", "Mul")
 """What files call operators that are not quantized themselves."""
 

@@ -9,8 +9,6 @@ from tpulite.quant.exactness.scaling import activation_bounds
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import UNSIGNED, UnsupportedError
 
-__all__ = ["lower_average_pool", "lower_max_pool"]
-
 
 def lower_max_pool(node: Node, context: GraphContext) -> None:
     """Lower a maximum; a requantization does not change which number is largest."""

@@ -17,8 +17,6 @@ from tpulite.quant.lower.pairs import pair_operands
 from tpulite.quant.lower.selections import add_integers, uniform
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
 
-__all__ = ["lower_prelu"]
-
 _LOW, _HIGH = INT8_BOUNDS
 
 _LARGE = 1 << 7

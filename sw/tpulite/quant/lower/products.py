@@ -18,21 +18,6 @@ from tpulite.quant.exactness.single_rounding import match_thresholds
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError, centered
 
-__all__ = [
-    "bias_of",
-    "in_one_group",
-    "kernels_of",
-    "largest_sum",
-    "lower_conv",
-    "lower_dense",
-    "lower_depthwise",
-    "reads_image",
-    "requantization_of",
-    "require_rank",
-    "weight_scales",
-    "weight_zero_point",
-]
-
 _ROUNDINGS = {
     Exactness.LITERT_REF: (Rounding.TFLITE, Rounding.AWAY),
     Exactness.LITERT_OPT: (Rounding.RUY, Rounding.RUY),  # depthwise differs, see below

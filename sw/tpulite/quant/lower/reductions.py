@@ -20,8 +20,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.selections import integers, sum_of_integers
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lower_extreme_of_axes", "lower_mean", "lower_sum"]
-
 _MOST_WEIGHTS = 1 << 20
 """Weights that picking pixels or channels is worth."""
 

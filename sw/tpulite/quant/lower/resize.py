@@ -20,8 +20,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.movement import lower_movement
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lower_resize"]
-
 _LARGEST_WEIGHT = 255
 _VECTOR = 32
 """Channels of phases lie apart by multiples of it, so that any machine moves them as vectors."""

@@ -19,14 +19,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.pairs import pair_operands
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
 
-__all__ = [
-    "add_integers",
-    "integers",
-    "lower_extreme",
-    "sum_of_integers",
-    "uniform",
-]
-
 _LOW, _HIGH = INT8_BOUNDS
 _IMAGES = np.arange(_LOW, _HIGH + 1)
 

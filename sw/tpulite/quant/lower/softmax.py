@@ -12,8 +12,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.own import is_own
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lacking_softmax", "lower_softmax"]
-
 
 def lower_softmax(node: Node, context: GraphContext) -> None:
     """Lower a softmax over channels.

@@ -16,8 +16,6 @@ from tpulite.quant.lower.products import (
 )
 from tpulite.quant.tensors import UnsupportedError, centered
 
-__all__ = ["lower_transposed_conv"]
-
 _FLAT = 16
 """Elements at a time of LiteRT's optimized kernel of uint8; the rest is left to scalar code."""
 

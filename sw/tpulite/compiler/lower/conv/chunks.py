@@ -19,8 +19,6 @@ from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.graph.layers import Conv
 
-__all__ = ["ChunkedLowering", "conv_extents"]
-
 
 class ChunkedLowering(Lowering[Conv, ConvPlan]):
     """A convolution that has a plan: all of its kernel in each command, chunks of its channels.

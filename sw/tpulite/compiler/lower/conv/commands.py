@@ -15,8 +15,6 @@ from tpulite.compiler.place.weights import weight_sums
 from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.graph.layers import Conv
 
-__all__ = ["ConvCommands"]
-
 
 class ConvCommands:
     """Writes the commands of a layer; how it is cut is decided elsewhere.

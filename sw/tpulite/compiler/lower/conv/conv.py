@@ -13,8 +13,6 @@ from tpulite.compiler.plan.space import Made
 from tpulite.compiler.plan.strips import StripPlan
 from tpulite.graph.layers import Conv
 
-__all__ = ["ConvLowering"]
-
 
 class ConvLowering(Lowering[Conv, StripPlan]):
     """A convolution.

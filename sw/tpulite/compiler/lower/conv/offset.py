@@ -8,8 +8,6 @@ from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant
 from tpulite.compiler.place.views import View
 
-__all__ = ["Offset"]
-
 _UNIT = 127
 """What padding multiplies the coarse digits by, and the largest weight."""
 

@@ -11,8 +11,6 @@ from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import channel_records
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["ONE_TAP", "ArrayCopies"]
-
 ONE_TAP = dict.fromkeys(
     ("stride_y", "stride_x", "kernel_rows", "kernel_columns", "dilation_y", "dilation_x"), 1
 )

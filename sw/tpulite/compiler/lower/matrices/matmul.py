@@ -18,8 +18,6 @@ from tpulite.compiler.plan.matrices import most_columns
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import MatMul
 
-__all__ = ["MatMulLowering"]
-
 
 @dataclass(frozen=True)
 class _Panels:

@@ -22,8 +22,6 @@ from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Transpose
 from tpulite.graph.requantization import IDENTITY
 
-__all__ = ["TransposeLowering"]
-
 _ROOM = 4
 """Copies of columns that fill no square take at most this part of the free rows at a time."""
 

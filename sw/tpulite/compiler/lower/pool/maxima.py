@@ -12,8 +12,6 @@ from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pool_rows import maxima_of_row, window_parts
 from tpulite.compiler.plan.pool_windows import InputTiles, Run
 
-__all__ = ["WindowMaxima"]
-
 
 class WindowMaxima:
     """Maxima over windows of any size.

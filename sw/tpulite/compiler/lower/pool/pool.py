@@ -20,9 +20,6 @@ from tpulite.compiler.plan.pool_windows import Run, find_runs
 from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.graph.layers import Depthwise, Pool
 
-__all__ = ["PoolLowering"]
-
-
 _FAR = VECTOR.limit("a_pitch")
 """No rows of the buffer lie further apart; an output row by itself needs no pitch."""
 

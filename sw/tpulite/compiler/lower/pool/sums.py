@@ -22,8 +22,6 @@ from tpulite.compiler.plan.pool_windows import InputTiles, Run
 from tpulite.compiler.plan.requantizations import pool_requantization
 from tpulite.graph.layers import Pool
 
-__all__ = ["WindowSums"]
-
 
 class _Product(NamedTuple):
     """Weight tiles from a place of an input tile on, and the vectors that multiply them."""

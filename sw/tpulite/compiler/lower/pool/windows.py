@@ -6,8 +6,6 @@ from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.stores import Store
 
-__all__ = ["InputTile", "read_input_tile"]
-
 
 @dataclass(frozen=True)
 class InputTile:

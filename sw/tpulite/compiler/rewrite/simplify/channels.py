@@ -16,8 +16,6 @@ from tpulite.graph.layers import (
     Requantization,
 )
 
-__all__ = ["keep_channels"]
-
 
 def keep_channels(
     layers: LayerGraph, needed: Mapping[str, Mask], ranges: Mapping[str, Range]

@@ -9,8 +9,6 @@ from tpulite.arch.numerics import INT8
 from tpulite.compiler.rewrite.simplify.ranges import Range
 from tpulite.graph.layers import Layer, LayerGraph, Lut, Reshape
 
-__all__ = ["remove_copies"]
-
 
 def remove_copies(
     layers: LayerGraph, ranges: Mapping[str, Range]

@@ -19,8 +19,6 @@ from tpulite.graph.layers import (
     TransposedConv,
 )
 
-__all__ = ["foldable", "needed_channels"]
-
 Mask = NDArray[np.bool_]
 
 _WHOLE = DepthToSpace | Pick | MatMul | Softmax | Transpose | TransposedConv

@@ -14,8 +14,6 @@ from tpulite.compiler.rewrite.simplify.needed import Mask, needed_channels
 from tpulite.compiler.rewrite.simplify.ranges import Range, value_ranges
 from tpulite.graph.layers import LayerGraph, has_int16
 
-__all__ = ["Simplified", "simplify_layers"]
-
 
 @dataclass(frozen=True, eq=False)
 class Simplified:

@@ -28,8 +28,6 @@ from tpulite.graph.layers import (
     TransposedConv,
 )
 
-__all__ = ["Range", "value_ranges"]
-
 _INT32 = 1 << 31
 _SHIFTS_FIRST = (Rounding.TFLITE, Rounding.RUY)
 """Rules that shift left before they multiply, and lose bits if the number is too large."""

@@ -26,8 +26,6 @@ from tpulite.frontend.onnx.weights import (
 )
 from tpulite.graph.graph import Graph, Node, Origin, Tensor
 
-__all__ = ["LAYOUTS", "channels_last"]
-
 
 def channels_last(graph: Graph) -> tuple[Graph, Mapping[str, Origin]]:
     """Put channels last, with as few transposes as possible.

@@ -7,8 +7,6 @@ import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Origin, Tensor
 
-__all__ = ["Orders", "Perm", "compose", "identity", "invert", "nhwc"]
-
 Perm = tuple[int, ...]
 """Axis i of the reordered tensor is axis ``perm[i]`` of the file's."""
 

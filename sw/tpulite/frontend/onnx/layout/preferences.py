@@ -8,8 +8,6 @@ from tpulite.frontend.onnx.translate.elementwise import BINARY, UNARY
 from tpulite.frontend.onnx.translate.shapes import REDUCTIONS
 from tpulite.graph.graph import Graph, Node
 
-__all__ = ["LayoutPreferences", "layout_preferences"]
-
 _IMAGE = (
     "conv",
     "transposed_conv",

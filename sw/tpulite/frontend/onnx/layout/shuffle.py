@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.frontend.onnx.draft import Draft
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["join_shuffles"]
-
 _SWAP = (0, 2, 1, 3, 4)
 
 

@@ -8,8 +8,6 @@ from tpulite.graph.expressions import PAIRS, Step, X
 from tpulite.graph.graph import Node
 from tpulite.graph.verify import FUNCTIONS
 
-__all__ = ["express"]
-
 _FUNCTIONS = FUNCTIONS - {"expression", "gelu"}
 """What may be a step; GELU may be one by tanh, which is none of the library's that we know."""
 

@@ -9,8 +9,6 @@ from tpulite.frontend.onnx.translate.importer import same_quantization
 from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Node, Quantization, Tensor
 
-__all__ = ["INT8", "meet", "merge_equal", "move", "spread_quantization"]
-
 INT8 = ("int8", "uint8")
 
 _MOVING = (

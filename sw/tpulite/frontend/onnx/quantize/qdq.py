@@ -20,8 +20,6 @@ from tpulite.frontend.onnx.translate.elementwise import UNARY
 from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["fuse_quantization"]
-
 _ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
 _FUSIBLE = (
     *("conv", "transposed_conv", "dense", "matmul", "add", "sub", "mul", "maximum", "minimum"),

@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.frontend.onnx.draft import Draft
 from tpulite.graph.graph import Node, Quantization, Tensor
 
-__all__ = ["scale_sums"]
-
 _FLOAT = 1
 """What ONNX calls float32."""
 

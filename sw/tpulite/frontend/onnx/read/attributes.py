@@ -8,8 +8,6 @@ from onnx import TensorProto, helper
 
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["attributes_of", "graphs_of", "names_read", "rename_tensors"]
-
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
     """Return attributes as plain values: text decoded, sequences as tuples, graphs left out."""

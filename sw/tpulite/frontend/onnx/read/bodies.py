@@ -10,8 +10,6 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.tensor import type_of
 from tpulite.graph.macs import macs_of_operator
 
-__all__ = ["body_attributes"]
-
 Shapes = Mapping[str, tuple[int, ...] | None]
 
 

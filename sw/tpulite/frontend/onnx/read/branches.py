@@ -13,8 +13,6 @@ from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.tensor import array
 from tpulite.near import no_such
 
-__all__ = ["fix_inputs", "inline_branches"]
-
 _MOST_ELEMENTS = 1 << 20
 """Of an input with a number everywhere: such inputs are numbers, masks or states."""
 

@@ -15,8 +15,6 @@ from onnx import helper, numpy_helper
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.tensor import array
 
-__all__ = ["ACTIVATIONS", "EXPANSIONS", "activation_numbers", "expand"]
-
 _CONTRIBUTED = "com.microsoft"
 _WITH_BIAS = 3  # inputs; a fourth is added to the result
 ACTIVATIONS = {

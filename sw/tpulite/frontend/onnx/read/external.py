@@ -7,8 +7,6 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import TensorProto, external_data_helper
 
-__all__ = ["with_weights"]
-
 
 def with_weights(data: bytes, path: Path) -> bytes:
     """Return an ONNX file with all of its weights inside.

@@ -13,8 +13,6 @@ from tpulite.frontend.onnx.read.shapes import infer_shapes
 from tpulite.frontend.onnx.read.tensor import array, static_shape, type_of
 from tpulite.graph.folded_bytes import FoldedBytes
 
-__all__ = ["infer_and_fold"]
-
 _MOST_VALUES = 1 << 20
 """Elements of a vector whose values may be propagated."""
 

@@ -8,8 +8,6 @@ from tpulite.frontend.file_inputs import AXES, FileInput
 from tpulite.frontend.given_shapes import GivenShapes, Open
 from tpulite.frontend.onnx.read.attributes import attributes_of
 
-__all__ = ["fix_shapes", "image_inputs"]
-
 _UNKNOWN = "?"
 """What PaddlePaddle writes in place of a name: two such extents need not be the same."""
 

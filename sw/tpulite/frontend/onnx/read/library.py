@@ -9,8 +9,6 @@ from onnx import TensorProto, helper
 from tpulite.frontend.onnx.library import open_session
 from tpulite.frontend.onnx.read.tensor import static_shape
 
-__all__ = ["learn_shapes"]
-
 
 def learn_shapes(model: onnx.ModelProto) -> bool:
     """Add to a model, in place, the shapes of tensors that only ONNX Runtime can infer.

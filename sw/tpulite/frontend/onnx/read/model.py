@@ -23,8 +23,6 @@ from tpulite.frontend.onnx.read.inputs import fix_shapes, image_inputs
 from tpulite.frontend.onnx.read.library import learn_shapes
 from tpulite.frontend.onnx.read.tensor import array, type_of
 
-__all__ = ["NUMERICS", "OnnxModel", "OnnxNode", "read_image_inputs", "read_onnx", "with_types"]
-
 OLDEST_OPSET = 7
 """The first whose broadcasting is that of all later ones; older models are converted."""
 

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 
 import onnx
 
-__all__ = ["infer_shapes"]
-
 _LEAST_BYTES = 1 << 16
 """Weights of so many bytes are left out. No shape depends on a matrix, and vectors stay."""
 

@@ -4,8 +4,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["array", "static_shape", "type_of"]
-
 
 def array(tensor: TensorProto) -> np.ndarray:
     """Return the value of a tensor.

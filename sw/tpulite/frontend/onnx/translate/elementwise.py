@@ -5,8 +5,6 @@ import numpy as np
 from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 
-__all__ = ["BINARY", "ELEMENTWISE_RULES", "UNARY"]
-
 _FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
     "Abs": ("abs", {}),
     "Ceil": ("ceil", {}),

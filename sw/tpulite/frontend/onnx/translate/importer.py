@@ -9,8 +9,6 @@ from tpulite.frontend.onnx.read.model import OnnxModel, OnnxNode
 from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-__all__ = ["Importer", "Rule", "UncoveredError", "same_quantization"]
-
 _UNKNOWN_SHAPE = "its shape is known only at run time"
 _INTEGERS = "it computes with 8-bit integers that have no scale"
 

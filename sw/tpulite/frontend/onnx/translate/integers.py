@@ -14,8 +14,6 @@ from tpulite.frontend.onnx.translate.windows import (
 )
 from tpulite.graph.graph import Quantization
 
-__all__ = ["INTEGER_RULES"]
-
 _COMPUTED = "its weights are computed at run time"
 _ZERO_POINTS = "its zero points are per row, or computed at run time"
 

@@ -7,8 +7,6 @@ import numpy as np
 from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 
-__all__ = ["MOVEMENT_RULES", "pick_padded"]
-
 _COMPUTED = "its indices are computed at run time"
 
 Positions = Sequence[int] | np.ndarray

@@ -7,9 +7,6 @@ from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 from tpulite.graph.graph import Quantization
 
-__all__ = ["PRODUCT_RULES", "dense_product"]
-
-
 _BLOCKS = "its scales are per block"
 _CHANNELS = "its activation has per-channel scales"
 _COMPUTED = "it multiplies two matrices that are computed at run time"

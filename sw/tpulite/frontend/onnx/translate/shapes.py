@@ -9,9 +9,6 @@ from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 from tpulite.frontend.onnx.translate.movement import pick_padded
 
-__all__ = ["SHAPE_RULES"]
-
-
 _COMPUTED = "its shape is computed at run time"
 
 

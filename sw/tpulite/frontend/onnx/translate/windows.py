@@ -6,9 +6,6 @@ from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
 from tpulite.frontend.padding import pad_same
 
-__all__ = ["WINDOW_RULES", "SlidingWindow", "conv_attributes", "window_of"]
-
-
 _DIMENSIONS = "it does not have one or two spatial dimensions"
 _DILATED = "it pools with dilations"
 

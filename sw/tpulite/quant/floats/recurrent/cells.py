@@ -15,8 +15,6 @@ from tpulite.quant.floats.products import Product
 from tpulite.quant.floats.recurrent.layer import Direction
 from tpulite.quant.floats.written import Written
 
-__all__ = ["Cell", "State", "cell_of"]
-
 
 @dataclass(frozen=True)
 class State:

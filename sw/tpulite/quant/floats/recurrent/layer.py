@@ -8,8 +8,6 @@ import onnx
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
 
-__all__ = ["FUNCTIONS", "MOST_STEPS", "Direction", "directions_of", "optional_input", "why_whole"]
-
 FUNCTIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """Functions of each operator that is split, in the order of its attribute ``activations``."""
 

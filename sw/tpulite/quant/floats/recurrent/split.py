@@ -21,8 +21,6 @@ from tpulite.quant.floats.recurrent.layer import (
 )
 from tpulite.quant.floats.written import Written
 
-__all__ = ["Rounding", "split_recurrent", "whole_recurrent"]
-
 _H, _C = 5, 6  # inputs
 _SIGNED, _LEVELS = 127, 255
 

@@ -7,8 +7,6 @@ import onnx
 from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.recurrent.layer import FUNCTIONS
 
-__all__ = ["state_moves"]
-
 _MOVES = MOVING | {"Concat", "Gather", "Slice", "Split"}
 _FIRST = slice(5, 7)
 """Inputs that are first states: h and c."""

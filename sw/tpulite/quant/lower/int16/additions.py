@@ -23,8 +23,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.int16.scales import identity, require_litert, scale_of
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lower_addition", "whole_operand"]
-
 _LEFT = 15
 """Left shift of operands before they are scaled."""
 

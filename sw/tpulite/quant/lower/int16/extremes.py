@@ -18,8 +18,6 @@ from tpulite.quant.lower.int16.additions import whole_operand
 from tpulite.quant.lower.int16.scales import identity, require_litert, scale_of, scaling
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lower_extreme_of_int16", "lower_max_pool_of_int16"]
-
 _LOW, _HIGH = INT16[0], INT16[-1]
 _RANGE = _HIGH - _LOW
 

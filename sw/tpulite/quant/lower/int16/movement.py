@@ -12,14 +12,6 @@ from tpulite.quant.lower.int16.scales import identity, scaling
 from tpulite.quant.lower.movement import lower_movement
 from tpulite.quant.tensors import UnsupportedError, image_axis
 
-__all__ = [
-    "lower_bytes",
-    "lower_concat_of_pairs",
-    "lower_pad_of_pairs",
-    "lower_pick_of_pairs",
-    "lower_reshape_of_pairs",
-]
-
 Lower = Callable[[Node, GraphContext], None]
 
 

@@ -23,8 +23,6 @@ from tpulite.quant.lower.int16.sums import lower_average_pool_of_int16, lower_me
 from tpulite.quant.lower.int16.svdf import lower_svdf
 from tpulite.quant.lower.movement import MOVEMENT, lower_pack
 
-__all__ = ["INT16", "lacking_int16", "wide_activations"]
-
 INT16: Mapping[str, Callable[[Node, GraphContext], None]] = {
     **dict.fromkeys(("conv", "depthwise", "dense", "transposed_conv"), lower_product),
     "requantize": lower_scale,

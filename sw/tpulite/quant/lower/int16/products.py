@@ -21,8 +21,6 @@ from tpulite.quant.lower.int16.scales import require_litert, scale_of
 from tpulite.quant.lower.products import in_one_group
 from tpulite.quant.tensors import UnsupportedError, centered
 
-__all__ = ["lower_product", "reads_pairs"]
-
 _LARGEST = 1 << 31
 """Sums of 32 bits are less."""
 

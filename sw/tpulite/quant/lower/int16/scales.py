@@ -19,19 +19,6 @@ from tpulite.quant.exactness.scaling import INT16, activation_bounds, multiplier
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.tensors import Quantized, UnsupportedError, quantized
 
-__all__ = [
-    "identity",
-    "lower_leaky_relu",
-    "lower_relu",
-    "lower_scale",
-    "narrow",
-    "narrowing",
-    "require_litert",
-    "scale_of",
-    "scaling",
-    "widen",
-]
-
 _MOST_CHANNELS = 1 << 10
 """Channels that a product with an identity matrix is worth."""
 

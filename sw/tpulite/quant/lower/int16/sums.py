@@ -14,8 +14,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.int16.scales import require_litert, scale_of
 from tpulite.quant.tensors import UnsupportedError
 
-__all__ = ["lower_average_pool_of_int16", "lower_mean_of_int16"]
-
 _MOST_WEIGHTS = 1 << 24
 """Weights, most of them zeros, that sums of windows are worth."""
 

@@ -12,8 +12,6 @@ from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.int16.scales import narrow, narrowing, scale_of, scaling, widen
 from tpulite.quant.tensors import UnsupportedError, centered, quantized
 
-__all__ = ["lower_svdf"]
-
 _BASE = len(INT8)
 
 _TIME, _BIAS = 2, 3  # inputs
