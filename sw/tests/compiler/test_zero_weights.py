@@ -143,6 +143,22 @@ def test_depthwise_geometries_beyond_the_fields(machine: str, geometry: str) -> 
     assert not any(x.opcode == Opcode.CONV and x["depthwise"] for x in program.commands)
 
 
+ROWS_APART = {
+    "dilation": {"dilation": (17, 1), "padding": (17, 1, 17, 1)},
+    "stride": {"stride": (3, 1), "dilation": (8, 2), "padding": (8, 2, 8, 2)},
+    "padding": {"dilation": (12, 2), "padding": (40, 0, 25, 3)},
+    "padding alone": {"dilation": (20, 1), "padding": (60, 1, 60, 1)},
+}
+
+
+@pytest.mark.parametrize(("machine", "geometry"), alternate(CONFIGS, ROWS_APART))
+def test_rows_that_are_far_apart_are_neighbors_for_a_pitch(machine: str, geometry: str) -> None:
+    rng = np.random.default_rng(2)
+    program = check_bits(rng, depthwise(rng, 20, **ROWS_APART[geometry]), CONFIGS[machine])
+    filters = any(x.opcode == Opcode.CONV and x["depthwise"] for x in program.commands)
+    assert filters or machine != "16"  # on others a convolution is estimated faster
+
+
 def test_what_the_array_runs_well_stays() -> None:
     rng = np.random.default_rng(3)
     for geometry in ({}, {"stride": (2, 2)}, {"padding": (1, 1, 1, 1)}, {"stride": (15, 1)}):

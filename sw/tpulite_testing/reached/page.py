@@ -27,8 +27,8 @@ REASONS = {
     "layers and "
     "functions), which few other rewrites change; dense mode excludes tall feature maps; "
     "`test_batch.py` has cases",
-    "substitute layers": "it applies to depthwise convolutions with dilations above 15, which "
-    "are rare, and "
+    "substitute layers": "it applies to depthwise convolutions with dilations above 15 along x, "
+    "which are rare, and "
     "dilated convolutions are not joined",
     "fuse crops": "it applies to convolutions whose ends are cropped, as in TCNs, with unit "
     "strides and one "

@@ -1,6 +1,7 @@
 """Where a convolution reads: part of an image, as the fields of a CONV."""
 
 from dataclasses import replace
+from math import gcd
 
 from tpulite.arch.isa import CONV
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D
@@ -32,13 +33,13 @@ def read_window(
     ValueError
         If the machine cannot express the geometry.
     """
+    top, height, row = y.seen(outputs[0].start, len(outputs[0]))
     pitch = view.pitch
-    if y.stride > CONV.limit("stride_y") and y.kernel == 1:
-        top, height, row = _clip_rows_of_outputs(y, outputs[0], view.rows)
-        y, pitch = replace(y, stride=1), pitch * y.stride
-    else:
+    if max(y.stride, y.dilation) > CONV.limit("stride_y") or top > CONV.limit("pad_top"):
+        y, step, first = _read_positions(y)
         top, height, row = y.seen(outputs[0].start, len(outputs[0]))
-        row = max(row, view.rows.start)  # of padding alone
+        row, pitch = first + row * step, pitch * step
+    row = min(max(row, view.rows.start), view.rows.stop - 1)  # of padding alone
     left, width, column = x.seen(outputs[1].start, len(outputs[1]))
     y, x = _without_idle_steps(y, outputs[0]), _without_idle_steps(x, outputs[1])
     for what, value, limit in (
@@ -102,9 +103,20 @@ def _without_idle_steps(axis: Axis1D, outputs: range) -> Axis1D:
     return axis
 
 
-def _clip_rows_of_outputs(axis: Axis1D, outputs: range, present: range) -> tuple[int, int, int]:
-    """Do as :meth:`Axis1D.seen`, for one tap and an image of just the rows that it reads."""
-    read = [o for o in outputs if 0 <= axis.origin(o) < axis.size]
-    if not read:
-        return len(outputs), 1, present.start
-    return read[0] - outputs.start, len(read), axis.origin(read[0])
+def _read_positions(axis: Axis1D) -> tuple[Axis1D, int, int]:
+    """Return the axis of positions that are read alone, how far apart they are, and the first."""
+    step = gcd(axis.stride, axis.dilation)
+    if axis.kernel == 1 and axis.stride // step > CONV.limit("stride_y"):
+        step = axis.stride
+    first = axis.origin(0) % step
+    return (
+        Axis1D(
+            axis.kernel,
+            axis.stride // step,
+            max(axis.dilation // step, 1),
+            before=(first - axis.origin(0)) // step,
+            size=max(-(-(axis.size - first) // step), 0),
+        ),
+        step,
+        first,
+    )

@@ -150,11 +150,14 @@ def _with_even_kernel(layer: Depthwise, layers: LayerGraph, config: Config) -> D
 
 
 def _runs(layer: Depthwise) -> bool:
-    """Whether the array can run a depthwise layer as it is."""
+    """Whether the array can run a depthwise layer as it is; see :func:`read_window`."""
     steps = [s // gcd(s, d) * d for s, d in zip(layer.stride, layer.dilation, strict=True)]
-    return max(*steps, *layer.dilation) <= CONV.limit("stride_y") and (
+    # Rows that are a dilation apart are neighbors for a pitch, columns are not.
+    rows = layer.dilation[0]
+    pads = [-(-pad // rows) for pad in layer.padding[::2]]
+    return max(steps[0] // rows, steps[1], layer.dilation[1]) <= CONV.limit("stride_y") and (
         # Of outputs that read nothing but padding behind the image, it is padding before it.
-        max(layer.padding) <= CONV.limit("pad_top")
+        max(*pads, *layer.padding[1::2]) <= CONV.limit("pad_top")
     )
 
 
