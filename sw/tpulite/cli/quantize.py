@@ -122,7 +122,7 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     type=Choice(("ort", "litert-ref")),
     help="Numerics of the written ONNX file: ort leaves softmax and normalizations to the CPU.  "
-    "[default: litert-ref for transformers, else ort]",
+    "[default: litert-ref for transformers and networks with normalizations, else ort]",
 )
 @json_option
 @csv_option

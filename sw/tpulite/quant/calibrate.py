@@ -17,7 +17,8 @@ from onnx import helper, numpy_helper
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from tpulite.quant.floats.dequantized import dequantize_weights, has_integer_weights
-from tpulite.quant.floats.expand import expand_operators, with_shapes
+from tpulite.quant.floats.expand import expand_group_norms, expand_operators, with_shapes
+from tpulite.quant.floats.feature_norms import NORMS
 from tpulite.quant.floats.graph import has_attention
 from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.floats.observe import Feed
@@ -140,13 +141,15 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
 
 
 def default_numerics(data: bytes) -> str:
-    """Return the numerics in which a float network is quantized: ``litert-ref`` for transformers.
+    """Return the numerics in which a float network is quantized.
 
-    ONNX Runtime computes normalizations, and softmax before products, in floats, which no integer
-    machine reproduces. Of other networks it computes nearly everything with integers.
+    That is ``litert-ref`` for transformers and networks with normalizations: ONNX Runtime computes
+    those, and softmax before products, in floats, which no integer machine reproduces. Of other
+    networks it computes nearly everything with integers.
     """
     model = _parse(data)
-    return "litert-ref" if has_attention(model.graph) or find_norms(model) else "ort"
+    normalizes = find_norms(model) or any(x.op_type in NORMS for x in model.graph.node)
+    return "litert-ref" if normalizes or has_attention(model.graph) else "ort"
 
 
 def fixed_batch(data: bytes) -> bytes:
@@ -192,6 +195,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
         dequantize_weights(model)
     except Exception as error:  # what a damaged file says of its weights
         raise ValueError(f"its integer weights cannot be read: {error}") from error
+    expand_group_norms(model, standard_opset(model))
     for node in model.graph.node:
         if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
             name = node.name or node.output[0]

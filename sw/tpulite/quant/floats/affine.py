@@ -1,4 +1,4 @@
-"""Factors and addends of channels around convolutions: they belong into their constants.
+"""Factors and addends of channels around convolutions and dense layers, which take them in.
 
 Each would be rounded to 8 bits beside a convolution; inside it they cost nothing.
 """
@@ -11,10 +11,14 @@ import onnx
 from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
-from tpulite.quant.floats.graph import Links, replace_node
+from tpulite.quant.floats.graph import Links, is_transposed, replace_node
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
+
+_RANKS = (3, 4)
+"""Axes of tensors that convolutions read: samples, channels, one or two axes of pixels."""
 
 _MAP = 4
 """Axes of a feature map: samples, channels, rows, columns."""
@@ -191,17 +195,66 @@ def _of_channels(value: np.ndarray | None) -> np.ndarray | None:
     return value.reshape(-1).astype(np.float64) if alone else None
 
 
+def write_batch_norms(model: onnx.ModelProto) -> None:
+    """Write each BatchNormalization of pixels as a convolution of single channels, in place.
+
+    Its weights have a scale for each channel and its addends 32 bits, so only the result is
+    rounded. LiteRT has no BatchNormalization.
+    """
+    links = Links(model.graph)
+    axes = Axes(model, links)
+    for node in [x for x in model.graph.node if x.op_type == "BatchNormalization"]:
+        affine, rank = _affine(node, links), axes.rank(node.input[0])
+        if affine is not None and rank in _RANKS:
+            y = node.output[0]
+            conv = channel_conv(model.graph, affine.x, y, affine.factor, affine.addend, rank)
+            replace_node(model.graph, node, [conv])
+
+
+def channel_conv(
+    graph: onnx.GraphProto, x: str, y: str, factor: np.ndarray, addend: np.ndarray, rank: int
+) -> onnx.NodeProto:
+    """Return an operator that multiplies channels [B, C, ...] and adds to them."""
+    weights = add_constant(graph, f"{y}_factors", factor.reshape(-1, 1, *(1,) * (rank - 2)))
+    bias = add_constant(graph, f"{y}_addends", addend)
+    return helper.make_node(
+        "Conv", [x, weights, bias], [y], name=f"{y}_channels", group=factor.size
+    )
+
+
+def fold_behind(
+    graph: onnx.GraphProto,
+    node: onnx.NodeProto | None,
+    factor: np.ndarray,
+    addend: np.ndarray,
+    y: str,
+) -> bool:
+    """Multiply the channels of a convolution's result, and add to them, in its constants.
+
+    The result, which holds other numbers then, is named ``y``. False if it is no convolution, or
+    one whose constants are not known.
+    """
+    links = Links(graph)
+    if node is None or node.op_type not in _CONVOLUTIONS or not _known(node, links):
+        return False
+    _follow(graph, node, _Affine(node.output[0], factor, addend), links)
+    node.output[0] = y
+    return True
+
+
 def _takes(node: onnx.NodeProto, affine: _Affine, links: Links) -> bool:
     """Tell whether an operator is a convolution whose constants can follow with an affine map."""
-    if node.op_type not in _CONVOLUTIONS or not _known(node, links):
+    if node.op_type not in (*_CONVOLUTIONS, "Gemm") or not _known(node, links):
         return False
     sizes = {affine.factor.size, affine.addend.size}
-    maps = links.constants[node.input[1]].ndim == _MAP
+    maps = node.op_type == "Gemm" or links.constants[node.input[1]].ndim == _MAP
     return sizes == {1} or (maps and sizes <= {1, _channels(node, links)})
 
 
 def _known(node: onnx.NodeProto, links: Links) -> bool:
-    """Tell whether weights and bias are constants in float32."""
+    """Tell whether weights and bias are constants in float32, and a Gemm's rows are samples."""
+    if attributes_of(node).get("transA", 0):
+        return False
     values = [links.constants.get(x) for x in node.input[1:] if x]
     return all(x is not None and x.dtype == np.float32 for x in values)
 
@@ -209,6 +262,8 @@ def _known(node: onnx.NodeProto, links: Links) -> bool:
 def _channels(node: onnx.NodeProto, links: Links) -> int:
     """Return how many channels the result of a convolution has."""
     shape = links.constants[node.input[1]].shape
+    if node.op_type == "Gemm":
+        return shape[not is_transposed(node)]
     if node.op_type == "Conv":
         return shape[0]
     return shape[1] * attributes_of(node).get("group", 1)
@@ -219,8 +274,10 @@ def _follow(graph: onnx.GraphProto, node: onnx.NodeProto, affine: _Affine, links
     weight = links.constants[node.input[1]].astype(np.float64)
     channels = _channels(node, links)
     factor = np.broadcast_to(affine.factor, (channels,))
-    if node.op_type == "Conv":
+    if node.op_type == "Conv" or is_transposed(node):
         weight = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
+    elif node.op_type == "Gemm":
+        weight = weight * factor
     else:
         groups = attributes_of(node).get("group", 1)
         shaped = weight.reshape(groups, -1, *weight.shape[1:])
@@ -239,7 +296,7 @@ def _readers_take(node: onnx.NodeProto, affine: _Affine, links: Links) -> bool:
         bool(readers)
         and sure
         and all(
-            each.op_type == "Conv"
+            each.op_type in ("Conv", "Gemm")
             and each.input[0] == node.output[0]
             and _known(each, links)
             and not (shifts and _pads(each))
@@ -256,6 +313,8 @@ def _pads(node: onnx.NodeProto) -> bool:
 def _precede(graph: onnx.GraphProto, node: onnx.NodeProto, affine: _Affine, links: Links) -> None:
     """Give a convolution the constants with which an affine map is before it."""
     weight = links.constants[node.input[1]].astype(np.float64)
+    if turned := node.op_type == "Gemm" and not is_transposed(node):
+        weight = weight.T
     groups, results = attributes_of(node).get("group", 1), weight.shape[0]
     read = groups * weight.shape[1]
     each = weight.reshape(groups, results // groups, *weight.shape[1:])
@@ -266,7 +325,8 @@ def _precede(graph: onnx.GraphProto, node: onnx.NodeProto, affine: _Affine, link
     bias = _bias(node, results, links)
     if addend.any():
         bias = bias + (each * addend).sum(axis=tuple(range(2, each.ndim))).reshape(-1)
-    _set(graph, node, (each * factor).reshape(weight.shape), bias)
+    scaled = (each * factor).reshape(weight.shape)
+    _set(graph, node, scaled.T if turned else scaled, bias)
 
 
 def _bias(node: onnx.NodeProto, channels: int, links: Links) -> np.ndarray:

@@ -15,6 +15,7 @@ from onnx import helper
 from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.expand_attention import ATTENTION
+from tpulite.quant.floats.expand_group_norms import GROUP_NORMS
 from tpulite.quant.floats.expand_grouped import GROUPED
 from tpulite.quant.floats.expand_norms import LAYER_NORM, NORMS, OLD_NORMS
 from tpulite.quant.floats.expand_products import PRODUCTS
@@ -84,10 +85,26 @@ def expand_operators(model: onnx.ModelProto, opset: int) -> None:
         Version of the standard operators.
     """
     rules = _rules(model, opset)
-    if not rules:
-        return
-    links = Links(model.graph)
-    axes = Axes(model, links)
+    if rules:
+        links = Links(model.graph)
+        _expand(model, opset, rules, links, Axes(model, links))
+
+
+def expand_group_norms(model: onnx.ModelProto, opset: int) -> None:
+    """Replace normalizations of groups in place, before anything else.
+
+    ONNX has no rule for shapes behind them, and ONNX Runtime takes them apart or has no kernel.
+    """
+    shaped = onnx.ModelProto()
+    shaped.CopyFrom(model)
+    found = [node for node in shaped.graph.node if (node.domain, node.op_type) in GROUP_NORMS]
+    for node in found:
+        node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output[:1]))
+    if found:
+        _expand(model, opset, GROUP_NORMS, Links(model.graph), Axes(shaped, Links(shaped.graph)))
+
+
+def _expand(model: onnx.ModelProto, opset: int, rules: Rules, links: Links, axes: Axes) -> None:
     nodes: list[onnx.NodeProto] = []
     shared: dict[Hashable, Any] = {}
     for node in model.graph.node:

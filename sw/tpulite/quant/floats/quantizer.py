@@ -15,12 +15,18 @@ from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
 from tpulite.frontend.onnx.read.model import NUMERICS
-from tpulite.quant.floats.affine import center_clips, fold_affines, write_hard_sigmoids
+from tpulite.quant.floats.affine import (
+    center_clips,
+    fold_affines,
+    write_batch_norms,
+    write_hard_sigmoids,
+)
 from tpulite.quant.floats.biases import fold_factors, join_biases
 from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.floats.cubes import multiply_cubes
 from tpulite.quant.floats.dead import drop_unread, flush_constants, live_channels
+from tpulite.quant.floats.feature_norms import write_feature_norms
 from tpulite.quant.floats.graph import Links, sort_nodes
 from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.integral import integral_channels
@@ -117,6 +123,8 @@ def quantize_prepared(
     turn_by_products(model)
     share_heads(model)
     repeat_by_tiles(model)
+    if settings.integers:
+        write_feature_norms(model, feeds)
     drop_unread(model.graph)
     if settings.integers:
         write_hard_sigmoids(model.graph)
@@ -127,6 +135,7 @@ def quantize_prepared(
     _name_all(model.graph)
     streams = Streams()
     if settings.integers:
+        write_batch_norms(model)
         multiply_cubes(model.graph)
         streams = scale_streams(model, feeds)
         join_biases(model)
