@@ -75,6 +75,32 @@ def test_transposed_convolution_between_convolutions(tmp_path):
     assert [type(segment) for segment in model.segments] == ONE_PROGRAM
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("most", [30, 300])
+@pytest.mark.parametrize(("group", "dilation"), [(1, 1), (1, 2), (2, 1), (12, 1), (12, 2)])
+def test_weights_with_a_zero_point_for_each_channel(tmp_path, dtype, most, group, dilation):
+    rng = np.random.default_rng(most)
+    ends, x_scale = np.iinfo(dtype), 0.05
+
+    def conv(b: OnnxBuilder, x: str, made: int, read: int, **flags) -> str:
+        weight = rng.integers(ends.min, ends.max + 1, (made, read, 3, 3)).astype(dtype)
+        middle = (ends.min + ends.max + 1) // 2
+        points = np.clip(rng.integers(-most, most + 1, made) + middle, ends.min, ends.max)
+        scales = rng.uniform(0.002, 0.01, made).astype(np.float32)
+        weights = b.node("DequantizeLinear", weight, scales, points.astype(dtype), axis=0)
+        sums = rng.integers(-3000, 3000, made).astype(np.int32), scales * np.float32(x_scale)
+        bias = b.node("DequantizeLinear", *sums, np.zeros(made, np.int32), axis=0)
+        return b.node("Conv", x, weights, bias, **flags)
+
+    b = OnnxBuilder()
+    y = b.quantize(b.input("x", (1, 12, 9, 8)), x_scale, 117, "uint8")
+    flags = {"group": group, "dilations": [dilation] * 2, "strides": [2, 1]}
+    y = conv(b, y, 12, 12 // group, pads=[2, 1, 0, 2], **flags)
+    model = equals_library(tmp_path, b.build(b.quantize(y, 0.2, 120, "uint8")), "ort", 2)
+    exact = group < 12 or dilation == 1
+    assert ([type(segment) for segment in model.segments] == ONE_PROGRAM) == exact
+
+
 def test_every_operator_that_is_read_is_drawn():
     drawn = {name.split(" ")[0].lower() for name in NODES}
     drawn |= {name.replace("_", "") for name in OPERATORS}

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tpulite.arch.numerics import Rounding
+from tpulite.arch.numerics import INT8, Rounding
 from tpulite.graph.graph import Node, Tensor
-from tpulite.graph.layers import Conv, Depthwise, Requantization
+from tpulite.graph.layers import Conv, Depthwise, Pick, Requantization
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.scaling import (
     activation_bounds,
@@ -44,9 +44,9 @@ def lower_conv(node: Node, context: GraphContext) -> None:
     """Lower a convolution; its weights are [O, kh, kw, I / group]."""
     weight = context.tensor(node.inputs[1])
     require_rank(weight, 4)
-    kernel, group = centered(weight).transpose(1, 2, 3, 0), node.attributes.get("group", 1)
-    kernel = in_one_group(kernel, group, weight_zero_point(weight))
-    _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, "conv")
+    kernel, zero = _weights(weight, context)
+    kernel = in_one_group(kernel.transpose(1, 2, 3, 0), node.attributes.get("group", 1), zero)
+    _emit_conv(node, context, node.inputs[0], node.outputs[0], kernel, zero)
 
 
 def in_one_group(kernel: np.ndarray, group: int, zero: int) -> np.ndarray:
@@ -56,7 +56,7 @@ def in_one_group(kernel: np.ndarray, group: int, zero: int) -> np.ndarray:
     height, width, inputs, outputs = kernel.shape
     if kernel.size * group > _MOST_WEIGHTS:
         raise UnsupportedError(f"it has {group} groups of channels: too many weights")
-    wide = np.full((height, width, group, inputs, group, outputs // group), zero, np.int8)
+    wide = np.full((height, width, group, inputs, group, outputs // group), zero, kernel.dtype)
     for index, block in enumerate(np.split(kernel, group, axis=3)):
         wide[:, :, index, :, index] = block
     return wide.reshape(height, width, group * inputs, outputs)
@@ -66,13 +66,16 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
     """Lower a depthwise convolution; with a multiplier it becomes an ordinary one."""
     weight = context.tensor(node.inputs[1])
     require_rank(weight, 3)
-    kernel = centered(weight)
+    kernel, zero = _weights(weight, context)
     if node["multiplier"] > 1:
         channels = kernel.shape[2] // node["multiplier"]
-        full = in_one_group(kernel[:, :, np.newaxis], channels, weight_zero_point(weight))
-        _emit_conv(node, context, node.inputs[0], node.outputs[0], full, "depthwise")
+        full = in_one_group(kernel[:, :, np.newaxis], channels, zero)
+        _emit_conv(node, context, node.inputs[0], node.outputs[0], full, zero)
         return
-    context.read(node.inputs[0])
+    source, window = node.inputs[0], _window(node)
+    if kernel.dtype != np.int8:
+        source, kernel, zero, window = _taller(node, context, kernel, window)
+    context.read(source)
     context.write(node.outputs[0])
     requantization = requantization_of(node, context, "depthwise", axis=2)
     if requantization is None:
@@ -80,14 +83,53 @@ def lower_depthwise(node: Node, context: GraphContext) -> None:
     context.emit(
         Depthwise,
         node.name,
-        (node.inputs[0],),
+        (source,),
         node.outputs[0],
         weight=kernel,
         requantization=requantization,
         input_zero_point=context.quantized(node.inputs[0]).zero,
-        weight_zero_point=weight_zero_point(weight),
-        **_window(node),
+        weight_zero_point=zero,
+        **window,
     )
+
+
+def _taller(
+    node: Node, context: GraphContext, kernel: np.ndarray, window: dict[str, tuple[int, ...]]
+) -> tuple[str, np.ndarray, int, dict[str, tuple[int, ...]]]:
+    """Return what a depthwise convolution with weights of nine bits reads: each row several times.
+
+    Also its taller weights, their zero point and its window.
+    """
+    if window["dilation"][0] > 1:
+        raise UnsupportedError("its weights have per-channel zero points, and it is dilated")
+    height, width, channels = kernel.shape
+    parts, again, zero = _in_eight_bits(kernel[:, :, np.newaxis])
+    count = again.size
+    source = _picked(node, context, node.inputs[0], rows=count)
+    tall = parts.transpose(0, 2, 1, 3).reshape(count * height, width, channels)
+    top, left, bottom, right = window["padding"]
+    padding = (count * top, left, count * bottom, right)
+    stride = (count * window["stride"][0], window["stride"][1])
+    return source, tall, zero, {**window, "padding": padding, "stride": stride}
+
+
+def _picked(
+    node: Node,
+    context: GraphContext,
+    source: str,
+    rows: int = 1,
+    channels: np.ndarray | None = None,
+) -> str:
+    """Return an image with each row several times, or with some channels again."""
+    height, width, count = context.read(source).shape
+    channels = np.arange(count) if channels is None else channels
+    if rows == 1 and len(channels) == count:
+        return source
+    target, turns = f"{node.name}/again", np.repeat(np.arange(height), rows)
+    context.declare(target, (len(turns), width, len(channels)))
+    picked = {"rows": tuple(turns), "columns": tuple(range(width)), "channels": tuple(channels)}
+    context.emit(Pick, target, (source,), target, **picked)
+    return target
 
 
 def lower_dense(node: Node, context: GraphContext) -> None:
@@ -113,7 +155,8 @@ def lower_dense(node: Node, context: GraphContext) -> None:
     if not reads_image(node, context, origin):
         origin, shape = _reshaped(node, context, origin, (rows, 1, k))
     window = (1, 1) if shape[2] == k else (shape[0] // rows, shape[1])
-    kernel = centered(weight).T.reshape(*window, shape[2], channels)
+    kernel, zero = _weights(weight, context)
+    kernel = kernel.T.reshape(*window, shape[2], channels)
     output = node.outputs[0]
     found = (shape[0] // window[0], shape[1] // window[1], channels)
     wanted, made = context.write(output), output
@@ -122,7 +165,7 @@ def lower_dense(node: Node, context: GraphContext) -> None:
     elif wanted.shape != found:
         made = f"{output}/rows"
         context.declare(made, found, wanted.dtype)
-    _emit_conv(node, context, origin, made, kernel, "dense", stride=window)
+    _emit_conv(node, context, origin, made, kernel, zero, stride=window)
     if made != output:
         context.reshape(f"{node.name}/reshape", made, output)
 
@@ -146,16 +189,59 @@ def _reshaped(
     return target, shape
 
 
+def _weights(weight: Tensor, context: GraphContext) -> tuple[np.ndarray, int]:
+    """Return weights as int8, and their zero point.
+
+    Zero points that differ from channel to channel, which ONNX Runtime alone knows, are subtracted:
+    int16, and 0.
+    """
+    q = weight.quantization
+    one = q is None or q.axis is None or len(np.unique(q.zero_point)) == 1
+    if q is None or one or not context.exactness.ort:
+        return centered(weight), weight_zero_point(weight)
+    assert weight.data is not None
+    points = q.zero_point.reshape([-1 if axis == q.axis else 1 for axis in range(weight.data.ndim)])
+    return weight.data.astype(np.int16) - points.astype(np.int16), 0
+
+
+def _in_eight_bits(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return weights of nine bits, [..., C, O], as sums of weights of eight, and a zero point.
+
+    Also which channel multiplies with each: [0, 1, ..., C - 1, and some again]. The zero point is
+    that with which the fewest are there again.
+    """
+    rest = kernel.astype(np.int64)
+    axes = tuple({*range(rest.ndim)} - {rest.ndim - 2})
+    low, high = rest.min(axis=axes), rest.max(axis=axes)
+
+    def count(zero: int) -> int:
+        each = np.maximum(high / (INT8[-1] - zero), low / (INT8[0] - zero))
+        return int(np.ceil(each).clip(1).sum())
+
+    zero = min(INT8[1:-1], key=count)
+    left, channels, parts = np.arange(rest.shape[-2]), [], []
+    while left.size:
+        part = np.clip(rest[..., left, :], INT8[0] - zero, INT8[-1] - zero)
+        rest[..., left, :] -= part
+        channels.append(left)
+        parts.append((part + zero).astype(np.int8))
+        left = np.flatnonzero(rest.any(axis=axes))
+    return np.concatenate(parts, axis=-2), np.concatenate(channels), zero
+
+
 def _emit_conv(
     node: Node,
     context: GraphContext,
     source: str,
     target: str,
     kernel: np.ndarray,
-    op: str,
+    zero: int,
     stride: tuple[int, int] = (1, 1),
 ) -> None:
     context.read(source)
+    if kernel.dtype != np.int8:
+        kernel, again, zero = _in_eight_bits(kernel)
+        source = _picked(node, context, source, channels=again)
     if target not in context.activations:
         context.write(target)
     context.emit(
@@ -164,10 +250,12 @@ def _emit_conv(
         (source,),
         target,
         weight=np.ascontiguousarray(kernel),
-        requantization=requantization_of(node, context, op, axis=2 if op == "depthwise" else 0),
+        requantization=requantization_of(
+            node, context, node.op, axis=2 if node.op == "depthwise" else 0
+        ),
         input_zero_point=context.quantized(node.inputs[0]).zero,
-        weight_zero_point=weight_zero_point(context.tensor(node.inputs[1])),
-        **({"stride": stride} if op == "dense" else _window(node)),
+        weight_zero_point=zero,
+        **({"stride": stride} if node.op == "dense" else _window(node)),
     )
 
 
