@@ -13,6 +13,7 @@ from tpulite.quant.floats.blocks import inside_blocks
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.quality_onnx import measure_quality
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+from tpulite_testing.oracles.model_tensors import equals_library
 
 RNG = np.random.default_rng(29)
 TOKENS, WIDTH, FRAMES = 100, 24, 100
@@ -163,3 +164,14 @@ def test_results_that_others_read_stay_as_they_are():
     data = b.build(b.node("Add", z, b.node("Relu", y)))
     found = onnx.load_model_from_string(quantize_onnx(data, samples(data)))
     assert "Mul" not in {node.op_type for node in found.graph.node}
+
+
+def test_gelu_of_several_operators_is_a_table(tmp_path):
+    b = OnnxBuilder()
+    y = b.node("Gemm", b.input("x", (TOKENS, WIDTH)), draw(WIDTH, WIDTH) * spread(WIDTH))
+    erf = b.node("Erf", b.node("Div", y, np.float32(2**0.5)))
+    y = b.node("Mul", b.node("Mul", y, b.node("Add", erf, np.float32(1))), np.float32(0.5))
+    data = b.build(b.node("MatMul", y, draw(WIDTH, 8) / spread(WIDTH)[:, None]))
+    model = equals_library(tmp_path, quantize_onnx(data, samples(data)), "ort")
+    host = {each.operator for each in model.summary() if each.where == "host"}
+    assert host == {"QuantizeLinear", "DequantizeLinear"}

@@ -89,3 +89,12 @@ def test_an_output_before_relu_keeps_what_is_below_zero(numerics):
     b = OnnxBuilder()
     y = conv(b, b.input("x", SHAPE))
     quantized(b.build(y, conv(b, b.node("Relu", y), 4)), numerics)
+
+
+@NUMERICS
+def test_a_concatenation_with_a_constant_runs_on_the_machine(tmp_path, numerics):
+    b = OnnxBuilder()
+    x = conv(b, b.input("x", SHAPE))
+    data = b.build(conv(b, b.node("Concat", np.float32(0.1) * draw(1, 2, 6, 6), x, axis=1), 6))
+    model = equals_library(tmp_path, quantized(data, numerics), numerics)
+    assert all("oncat" not in x.operator for x in model.summary() if x.where == "host")

@@ -46,8 +46,8 @@ def share_scales(
     Returns
     -------
     bytes
-        The file; inputs that are inputs of the network, constants, clipped by their rounding, or
-        (without ``requantize``) results of operators that only pass numbers on keep their scales.
+        The file; without ``requantize``, inputs that are inputs of the network, constants, clipped
+        by their rounding, or results of operators that only pass numbers on keep their scales.
     """
     model = onnx.load_model_from_string(data)
     nodes = model.graph.node
@@ -175,10 +175,9 @@ def _requantize(
 
 
 def _is_other(name: str, meaning: Sequence[str], producer: dict[str, onnx.NodeProto]) -> bool:
-    """Tell whether a tensor is an activation of another scale."""
+    """Tell whether an activation or a constant has another scale."""
     dequantize = producer.get(name)
-    other = dequantize is not None and list(dequantize.input[1:]) != [*meaning]
-    return bool(other and dequantize is not None and dequantize.input[0] in producer)
+    return dequantize is not None and list(dequantize.input[1:]) != [*meaning]
 
 
 def _requantized(

@@ -47,6 +47,27 @@ def inside_blocks(graph: onnx.GraphProto) -> frozenset[str]:
     return frozenset(_with_sums(found, links))
 
 
+def tables_inside(graph: onnx.GraphProto, inside: Collection[str]) -> frozenset[str]:
+    """Return the operators of curves behind which numbers are rounded: tables, as Gelu itself is.
+
+    Parameters
+    ----------
+    graph : GraphProto
+        A network; all operators have names.
+    inside : collection of str
+        Names of operators that stay in floats.
+    """
+    links = Links(graph)
+    found: set[str] = set()
+    for node in graph.node:
+        names = _curve(node, links) if node.op_type in _CURVES else set()
+        made = [y for each in graph.node if each.name in names for y in each.output]
+        readers = {x.name for y in made for x in links.readers.get(y, [])}
+        if not (readers - names) & {*inside}:
+            found |= names
+    return frozenset(found)
+
+
 def magnitudes(links: Links) -> Iterator[list[onnx.NodeProto]]:
     """Yield the operators of each root of a sum of squares, as of real and imaginary parts."""
     for node in links.graph.node:

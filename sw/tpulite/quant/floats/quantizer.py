@@ -22,7 +22,7 @@ from tpulite.quant.floats.affine import (
     write_hard_sigmoids,
 )
 from tpulite.quant.floats.biases import fold_factors, join_biases
-from tpulite.quant.floats.blocks import inside_blocks
+from tpulite.quant.floats.blocks import inside_blocks, tables_inside
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.floats.cubes import multiply_cubes
 from tpulite.quant.floats.dead import drop_unread, flush_constants, live_channels
@@ -142,7 +142,9 @@ def quantize_prepared(
         _name_all(model.graph)
     spectra = Spectra() if settings.integers else find_spectra(model.graph)
     blocks = inside_blocks(model.graph) | angles_of(model.graph) | spectra.inside
-    scaled = Scaled({}, frozenset()) if settings.integers else scale_channels(model, feeds, blocks)
+    scaled = Scaled({}, frozenset())
+    if not settings.integers:
+        scaled = scale_channels(model, feeds, blocks - tables_inside(model.graph, blocks))
     seen = observe(model, feeds, progress, live=settings.integers)
     masks = clamp_masks(model, seen)
     inside = blocks | scaled.inside | masks.inside | streams.inside | state_moves(model.graph)
