@@ -143,6 +143,19 @@ def test_refusals_are_one_line(tpulite, files, arguments, said):
     assert said in err
 
 
+@pytest.mark.parametrize("gain", [np.float32(0.7), np.full(4, 0.7, np.float32)])
+def test_an_input_may_be_one_number(tpulite, tmp_path, gain):
+    rng = np.random.default_rng(2)
+    b = OnnxBuilder()
+    y = b.node("Mul", b.input("x", (1, 3, 8, 8)), b.input("gain", ()))
+    y = b.node("Conv", y, rng.normal(size=(8, 3, 3, 3)).astype(np.float32))
+    (tmp_path / "net.onnx").write_bytes(b.build(y, dtype="float32"))
+    x = rng.normal(size=(4, 3, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x, gain=gain)
+    code, out, err = tpulite("quantize", "net.onnx", "--calibrate", "samples.npz")
+    assert (code, err, "4 samples" in out or "4 calibration" in out) == (0, "", True)
+
+
 def test_both_sides_of_a_concatenation_have_its_scale(network):
     model = onnx.load_model_from_string(quantize_onnx(network, draw(6, 3, 8, 8)))
     made = {name: node for node in model.graph.node for name in node.output}

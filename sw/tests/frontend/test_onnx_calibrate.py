@@ -116,6 +116,40 @@ def test_pads_of_chosen_axes_run_in_onnx_runtime_between_convolutions():
     assert np.abs(run_onnx(quantized, samples[0])[0] - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("axes", [[2, 3], [-2, -1], [3, 2]])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_resizes_of_chosen_axes_run_in_onnx_runtime_between_convolutions(axes, scaled):
+    b = OnnxBuilder(opset=18)
+    y = b.node("Conv", b.input("x", (1, 3, 8, 6)), draw(16, 3, 3, 3))
+    by = [b.constant(np.float32([3, 2]))] if scaled else ["", b.constant(np.array([12, 18]))]
+    y = b.node("Resize", y, "", *by, axes=axes, mode="nearest", nearest_mode="floor",
+               coordinate_transformation_mode="asymmetric")  # fmt: skip
+    data = b.build(b.node("Conv", y, draw(8, 16, 1, 1)))
+    x = draw(3, 8, 6)
+    (wanted,) = run_onnx(data, x[None])
+    (found,) = run_onnx(quantize_onnx(data, [x]), x[None])
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("kind", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("stride", "extent", "pads"), [(1, 9, (2, 2)), (2, 12, (1, 2))])
+def test_dilated_convolutions_with_auto_pad_are_quantized(kind, stride, extent, pads):
+    weight, x = draw(4, 3, 3, 3), draw(3, extent, extent)
+
+    def made(**flags) -> bytes:
+        b = OnnxBuilder()
+        y = b.node("Relu", b.input("x", (1, 3, extent, extent)))
+        shared = {"dilations": [2, 2], "strides": [stride] * 2}
+        return b.build(b.node("Conv", y, weight, **shared, **flags))
+
+    before, after = pads if kind == "SAME_UPPER" else pads[::-1]
+    padded = quantize_onnx(made(pads=[before, before, after, after]), [x])
+    np.testing.assert_array_equal(
+        run_onnx(quantize_onnx(made(auto_pad=kind), [x]), x[None])[0],
+        run_onnx(padded, x[None])[0],
+    )
+
+
 def test_samples_of_several_inputs_have_names():
     b = OnnxBuilder()
     data = b.build(b.node("Add", b.input("x", (1, 4)), b.input("z", (1, 4))))

@@ -266,10 +266,13 @@ def read_samples(
             if not given.ndim:
                 raise ValueError(f"{path} must hold samples along its first axis, not one number")
             return given, ()
-        counts = {len(values) if values.ndim else 0 for values in given.values()}
+        counts = {len(values) for values in given.values() if values.ndim}
         if len(counts) != 1:
             raise ValueError(f"{path} must hold as many of each input, not {sorted(counts)}")
-        return [{name: given[name][i] for name in given} for i in range(counts.pop())], ()
+        return [
+            {name: values[i] if values.ndim else values for name, values in given.items()}
+            for i in range(counts.pop())
+        ], ()  # one number is that of all samples
     read = InputReader(graph, Exactness.ORT, pixels).read(path)
     each = [{name: read.values[name][i] for name in graph.inputs} for i in range(len(read.names))]
     return each, read.remarks

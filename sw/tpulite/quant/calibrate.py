@@ -25,7 +25,7 @@ from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.quantizer import Settings, quantize_prepared
 from tpulite.quant.floats.ranges import Method
 from tpulite.quant.int4_onnx import OPSET_INT4
-from tpulite.quant.prepare import HARD_SWISH, prepare, standard_opset
+from tpulite.quant.prepare import HARD_SWISH, prepare, standard_opset, write_pads
 
 __all__ = [
     "NUMERICS",
@@ -196,6 +196,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
     except Exception as error:  # what a damaged file says of its weights
         raise ValueError(f"its integer weights cannot be read: {error}") from error
     expand_group_norms(model, standard_opset(model))
+    write_pads(model)
     for node in model.graph.node:
         if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
             name = node.name or node.output[0]

@@ -8,6 +8,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.frontend.padding import pad_same
+from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.constants import add_constant
 from tpulite.quant.floats.curves import name_curves
 from tpulite.quant.floats.graph import Links
@@ -17,6 +19,9 @@ HARD_SWISH = 14
 
 _PAD_AXES = 3
 """Input of Pad that chooses axes."""
+
+_SCALES = 2
+"""Input of Resize with scales; sizes follow."""
 
 _SHAPES = ("gemm_input_shape", "gemm_output_shape")
 """How names of extents begin that ONNX Runtime adds where it joins MatMul and Add."""
@@ -30,6 +35,7 @@ def prepare(path: Path) -> None:
     _transpose_first(model.graph)
     _simplify_products(model.graph)
     _pad_all_axes(model.graph)
+    _resize_all_axes(model)
     _rename_shapes(model.graph)
     onnx.save(model, path)
 
@@ -125,6 +131,54 @@ def _pad_all_axes(graph: onnx.GraphProto) -> None:
         full[:, axes] = pads.reshape(2, -1)
         node.input[1] = add_constant(graph, f"{node.output[0]}_pads", full.reshape(-1), None)
         del node.input[_PAD_AXES:]
+
+
+def _resize_all_axes(model: onnx.ModelProto) -> None:
+    """Resize all axes, most by 1: ONNX Runtime fails where it moves a Transpose over some."""
+    links = Links(model.graph)
+    axes = Axes(model, links)
+    for node in [x for x in model.graph.node if x.op_type == "Resize"]:
+        flags, shape = attributes_of(node), axes.shape(node.input[0])
+        stretched = flags.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+        if not flags.get("axes") or not shape or 0 in shape or not stretched:
+            continue
+        for index, usual in ((_SCALES, [1.0] * len(shape)), (_SCALES + 1, shape)):
+            value = links.constants.get(node.input[index]) if index < len(node.input) else None
+            if value is not None and value.size:
+                whole = np.array(usual, value.dtype)
+                whole[[*flags["axes"]]] = value
+                node.input[index] = add_constant(
+                    model.graph, f"{node.output[0]}_extents", whole, None
+                )
+                _drop_attribute(node, "axes")
+
+
+def write_pads(model: onnx.ModelProto) -> None:
+    """Write the pads of dilated convolutions with auto_pad in place, which ONNX Runtime refuses."""
+    links, axes = Links(model.graph), None
+    for node in model.graph.node:
+        flags = attributes_of(node)
+        kind, dilations = flags.get("auto_pad", ""), flags.get("dilations", ())
+        if node.op_type != "Conv" or not kind.startswith("SAME") or max(dilations, default=1) == 1:
+            continue
+        axes = axes or Axes(model, links)
+        image, weight = axes.shape(node.input[0])[2:], links.constants.get(node.input[1])
+        if not image or weight is None or 0 in image:
+            continue
+        strides = flags.get("strides", [1] * len(image))
+        ends = [
+            sorted(pad_same(*each), reverse=kind == "SAME_LOWER")
+            for each in zip(image, weight.shape[2:], strides, dilations, strict=True)
+        ]
+        _drop_attribute(node, "auto_pad")
+        pads = [each[end] for end in (0, 1) for each in ends]
+        node.attribute.append(helper.make_attribute("pads", pads))
+
+
+def _drop_attribute(node: onnx.NodeProto, name: str) -> None:
+    kept = [each for each in node.attribute if each.name != name]
+    del node.attribute[:]
+    node.attribute.extend(kept)
 
 
 def _replace(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
