@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+_ZIP = b"PK\x03\x04"
 _UNPACKED_BYTES = 1 << 28
 _RATIO = 4
 
@@ -22,8 +23,10 @@ def packed(
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {f"{kind}.json": json.dumps(about).encode(), **parts}.items():
-            # A ZipInfo of our own has a fixed date, unlike writestr with a name.
-            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+            # A ZipInfo of our own has a fixed date, unlike writestr with a name. Archives are
+            # compressed already.
+            method = zipfile.ZIP_STORED if data.startswith(_ZIP) else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name), data, method)
     return buffer.getvalue()
 
 

@@ -1,5 +1,7 @@
 """The example that travels in a compiled network runs each program alone."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,8 @@ def test_programs_between_parts_on_the_cpu_run_alone_with_the_example(tmp_path):
     (tmp_path / "net.tflite").write_bytes(b.build(x))
     model = Model.load(tmp_path / "net.tflite", config=named_config("4x4"))
     save_model(model, tmp_path / "net.tpulite", draw_example(model))
+    with zipfile.ZipFile(tmp_path / "net.tpulite") as archive:  # which holds packed programs
+        assert archive.getinfo("programs/1.tpl").compress_type == zipfile.ZIP_STORED
     example = load_example(tmp_path / "net.tpulite")
     assert example is not None
     assert len(model.programs) == 2 and len(example.borders) == 3
