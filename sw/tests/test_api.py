@@ -18,6 +18,11 @@ def test_importing_imports_nothing_else():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_compiling_imports_no_schema_of_tflite_before_there_is_such_a_file():
+    code = "import sys, tpulite.cli.compile; sys.exit('tflite' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_each_name_is_there_and_others_are_not():
     for name in tpulite.__all__:
         assert getattr(tpulite, name)

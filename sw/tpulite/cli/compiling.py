@@ -8,7 +8,6 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tpulite.cli.common import say
 from tpulite.compiler.options import Options
-from tpulite.compiler.translation import validate_translation
 from tpulite.counted import counted
 from tpulite.report import CompilationReport, report_programs
 from tpulite.runtime.model import Model
@@ -49,6 +48,8 @@ def validate_model(model: Model) -> str:
     RuntimeError if one does not; NotImplementedError if there is a softmax, which validation does
     not know.
     """
+    from tpulite.compiler.translation import validate_translation
+
     for number, (program, layers) in enumerate(zip(model.programs, model.layers, strict=True)):
         if wrong := validate_translation(layers, program, model.options):
             raise RuntimeError(

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from tpulite.cli.help import Group, wrap
+from tpulite.collector import collector_paused
 
 _SECTIONS = {
     "Your network": {
@@ -61,7 +62,8 @@ class _Commands(Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
-        return getattr(import_module(f"tpulite.cli.{module}"), name or module)
+        with collector_paused():
+            return getattr(import_module(f"tpulite.cli.{module}"), name or module)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))

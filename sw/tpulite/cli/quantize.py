@@ -25,8 +25,8 @@ from tpulite.cli.inputs import PIXELS, Samples, errors_named, read_feeds, read_s
 from tpulite.cli.paths import NETWORK, OUTPUT, PATH
 from tpulite.cli.shapes import dim_option, given_shapes, set_option, shape_option
 from tpulite.frontend.files import load_graph, network_name
+from tpulite.frontend.foreign import TFLITE
 from tpulite.frontend.tflite.file import load_tflite
-from tpulite.frontend.tflite.parse import IDENTIFIER
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 from tpulite.quant.floats.ranges import METHODS, Method
@@ -157,7 +157,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     GELU are LiteRT's integer operators there, and run on the machine.
     """
     data = network.read_bytes()
-    tflite = data[4:8] == IDENTIFIER
+    tflite = data[4:8] == TFLITE
     suffix = "tflite" if tflite else "onnx"
     output = output or Path(f"{network_name(network)}.{weights}.{suffix}")
     if output.resolve() == network.resolve():

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 from tpulite.frontend.backwards import needed
 from tpulite.frontend.onnx.signs import AS_UINT8
-from tpulite.frontend.tflite.cut import cut_tflite
-from tpulite.frontend.tflite.file import load_tflite
 from tpulite.graph.graph import Graph
 from tpulite.near import no_such
 from tpulite.needs import require_package
@@ -44,6 +42,9 @@ def cut_graph(graph: Graph, inputs: Sequence[str] = (), outputs: Sequence[str] =
 
 
 def _cut_tflite(graph: Graph, data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
+    from tpulite.frontend.tflite.cut import cut_tflite
+    from tpulite.frontend.tflite.file import load_tflite
+
     for package in ("ai_edge_litert", "flatbuffers"):
         require_package(package, "litert", "--inputs and --outputs of a TFLite file")
     assert graph.source is not None

@@ -8,11 +8,8 @@ from pathlib import Path
 from tpulite.archive import members
 from tpulite.frontend.dense_chain import load_dense_chain
 from tpulite.frontend.file_inputs import FileInput
-from tpulite.frontend.foreign import check_readable
+from tpulite.frontend.foreign import TFLITE, check_readable
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
-from tpulite.frontend.tflite.file import load_tflite
-from tpulite.frontend.tflite.parse import IDENTIFIER
-from tpulite.frontend.tflite.settle import image_inputs
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 
@@ -64,7 +61,9 @@ def load_image_inputs(path: Path) -> Mapping[str, FileInput]:
     """
     data = path.read_bytes() if path.is_file() else b""
     try:
-        if data[4:8] == IDENTIFIER:
+        if data[4:8] == TFLITE:
+            from tpulite.frontend.tflite.settle import image_inputs
+
             return image_inputs(data)
         if data.startswith(_ZIP) or not data:
             return {}
@@ -96,8 +95,8 @@ def _load(path: Path, given: GivenShapes) -> Graph:
     name = network_name(path)
     if data.startswith(_ZIP):
         return _load_archive(data, name, given)
-    if data[4:8] == IDENTIFIER:
-        return load_tflite(data, name, given)
+    if data[4:8] == TFLITE:
+        return _load_tflite(data, name, given)
     if path.suffix == ".npz":
         raise ValueError("this is not an .npz archive of numpy.savez")
     require_package("onnx", "onnx", "this is not a TFLite file; reading ONNX files")
@@ -110,6 +109,13 @@ def _load(path: Path, given: GivenShapes) -> Graph:
         if path.suffix == ".onnx":
             raise
         raise ValueError(f"this is not a TFLite file; as an ONNX file: {error}") from error
+
+
+def _load_tflite(data: bytes, name: str, given: GivenShapes) -> Graph:
+    """Read a TFLite file; the 190 modules of its schema are imported only for one."""
+    from tpulite.frontend.tflite.file import load_tflite
+
+    return load_tflite(data, name, given)
 
 
 def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
@@ -130,6 +136,6 @@ def _load_archive(data: bytes, name: str, given: GivenShapes) -> Graph:
     if len(files) != 1:
         raise ValueError(f"the archive must hold one .tflite file, not {len(files)}")
     data = parts[files[0]]
-    if data[4:8] != IDENTIFIER:
+    if data[4:8] != TFLITE:
         raise ValueError("the file in the archive is not a TFLite file")
-    return load_tflite(data, name, given)
+    return _load_tflite(data, name, given)

@@ -4,6 +4,9 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+TFLITE = b"TFL3"
+"""Bytes 4 to 7 of a TFLite file."""
+
 _KERAS = (
     "a Keras model: convert it to int8 with "
     'tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model("{}"))'

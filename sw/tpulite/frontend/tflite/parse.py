@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import tflite
 
+from tpulite.frontend.foreign import TFLITE
 from tpulite.frontend.tflite.bodies import body_macs, operator_number
-
-IDENTIFIER = b"TFL3"
-"""Bytes 4 to 7 of every TFLite file."""
 
 _MAX_RANK = 8
 
@@ -129,7 +127,7 @@ def parse_tflite(data: bytes, subgraph: int = 0) -> FileModel:
     ValueError
         If the file is not a TFLite file, or corrupt; the message says where.
     """
-    if data[4:8] != IDENTIFIER:
+    if data[4:8] != TFLITE:
         raise ValueError(f"this is not a TFLite file: bytes 4 to 7 are {data[4:8]!r}, not 'TFL3'")
     with _reading("the model"):
         model = tflite.Model.GetRootAs(data)

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from tpulite.frontend.tflite.cut import cut_tflite
 from tpulite.graph.graph import Graph, Origin, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment
@@ -152,6 +151,8 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
     inputs = {origins[name].key: name for name in segment.inputs if name in origins}
     ends = list(dict.fromkeys(origins[name].key for name in outputs))
     if graph.format == "tflite":
+        from tpulite.frontend.tflite.cut import cut_tflite
+
         data, more = cut_tflite(graph.source.data, list(map(int, inputs)), list(map(int, ends)))
     else:
         from tpulite.frontend.onnx.cut import cut_onnx

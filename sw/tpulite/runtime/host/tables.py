@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.numerics import INT8
-from tpulite.frontend.tflite.cut import cut_tflite
 from tpulite.golden.ops import softmax
 from tpulite.graph.graph import Graph
 from tpulite.graph.passes.byte_functions import ByteFunction, byte_functions, with_tables
@@ -82,6 +81,8 @@ def _tables(
 def _computed(
     graph: Graph, functions: Sequence[ByteFunction], exactness: Exactness
 ) -> dict[str, tuple[int, ...]]:
+    from tpulite.frontend.tflite.cut import cut_tflite
+
     assert graph.source is not None
     origins = graph.source.origins
     with warnings.catch_warnings():

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.frontend.tflite.cut import cut_tflite
-from tpulite.frontend.tflite.widen import widened
 from tpulite.graph.graph import Graph
 from tpulite.runtime.oracles.oracle import Oracle, Run, Values
 
@@ -36,6 +34,8 @@ def open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
     name : str
         One of :data:`RESOLVERS`.
     """
+    from tpulite.frontend.tflite.widen import widened
+
     data = widened(data)
     inputs, outputs, computed = numbers_of(graph)
     untouched = graph.source.untouched if graph.source else b""
@@ -113,6 +113,8 @@ class _Session:
 
 def _exposed(data: bytes, graph: Graph, name: str) -> tuple[_Session, Run]:
     """Return a session of a file whose outputs are all tensors, and what runs it."""
+    from tpulite.frontend.tflite.cut import cut_tflite
+
     inputs, outputs, computed = numbers_of(graph)
     wanted = computed | outputs
     every = list(dict.fromkeys(wanted.values()))
