@@ -17,6 +17,7 @@ from tpulite.quant.quality_onnx import measure_quality
 from tpulite.quant.tflite import plain_floats
 from tpulite.runtime.host.libraries import open_library
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
+from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.graphs.onnx_encoders import OnnxEncoder
 
 pytest_plugins = ("tpulite_testing.command_line",)
@@ -230,6 +231,23 @@ def test_weights_of_int8_tflite_files_may_become_int4(tpulite, files, more):
     config = ("--config", "16x16,int4=1")
     code, out, _ = tpulite("compare", "net.int4.tflite", "--oracle", "litert-ref", *config)
     assert (code, "every bit is the same" in out) == (0, True)
+
+
+def test_samples_of_tflite_files_may_be_integers(tpulite, files):
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+    b, rng = Builder(), np.random.default_rng(3)
+    b.inputs.append(b.tensor((1, 6), None, dtype="int32"))
+    table = b.constant(rng.integers(-128, 128, (9, 16)).astype(np.int8), 0.1)
+    rows = b.tensor((1, 6, 16), 0.1)
+    b.operator("GATHER", [table, b.inputs[0]], [rows], options_type="GatherOptions", axis=0)
+    weight = rng.integers(-127, 128, (8, 16)).astype(np.int8)
+    (files / "net.tflite").write_bytes(b.build(b.dense(rows, weight, weight_scale=0.02, scale=1)))
+    words = ("--calibrate", "y.npy", "--weights", "int4", "--min-cosine", "0.9")
+    np.save(files / "y.npy", rng.integers(0, 9, (16, 6)))
+    assert tpulite("quantize", "net.tflite", *words)[::2] == (0, "")
+    np.save(files / "y.npy", draw(16, 6))
+    code, _, err = tpulite("quantize", "net.tflite", *words)
+    assert code == 2 and "no scale to quantize floats" in err
 
 
 def test_int4_refuses_tflite_files_of_floats(tpulite, files):

@@ -27,11 +27,13 @@ from tpulite.cli.shapes import dim_option, given_shapes, set_option, shape_optio
 from tpulite.frontend.files import load_graph, network_name
 from tpulite.frontend.foreign import TFLITE
 from tpulite.frontend.tflite.file import load_tflite
-from tpulite.graph.graph import Graph
+from tpulite.graph.graph import Graph, Tensor
 from tpulite.needs import require_package
+from tpulite.quant.exactness import Exactness
 from tpulite.quant.floats.ranges import METHODS, Method
 from tpulite.quant.quality import Quality, measure_outputs
 from tpulite.report.name_cell import NameCell
+from tpulite.runtime.inputs import as_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.outputs import compare_outputs, given_inputs
 
@@ -305,11 +307,15 @@ def _tflite_feeds(graph: Graph, samples: Samples) -> Feeds:
         samples = [{graph.inputs[0]: sample} for sample in samples]
     if isinstance(samples, np.ndarray) or any(x.keys() != {*graph.inputs} for x in samples):
         raise ValueError(f"samples must have the inputs {', '.join(graph.inputs)}")
-    shapes = {name: graph.tensors[name].shape for name in graph.inputs}
-    return [
-        {name: np.asarray(each[name], np.float32).reshape(shape) for name, shape in shapes.items()}
-        for each in samples
-    ]
+    return [{x: _sample(each[x], graph.tensors[x]) for x in graph.inputs} for each in samples]
+
+
+def _sample(values: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """Return a sample of an input in floats, or in the integers that are no rounded numbers."""
+    values = np.asarray(values).reshape(tensor.shape)
+    if tensor.quantization is not None:
+        return values.astype(np.float32)
+    return as_inputs(values, tensor, Exactness.LITERT_REF)[0]
 
 
 def _of_tflite(
