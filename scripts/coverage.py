@@ -23,12 +23,11 @@ from tpulite_tb.coverage.lcov import write_lcov
 from tpulite_tb.coverage.page import write_pages
 from tpulite_tb.coverage.record import read_record, write_record
 from tpulite_tb.coverage.summary import Shares, component_shares, functional_table, summary_table
-from tpulite_tb.coverage.waivers import read_waivers, waive
+from tpulite_tb.coverage.waivers import WAIVERS, read_waivers, waive
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build/coverage"
 COUNTS, FUNCTIONAL = FOLDER / "counts", FOLDER / "functional"
-WAIVERS = ROOT / "tb/coverage_waivers.csv"
 RECORD = ROOT / "tb/coverage.csv"
 BENCHES = (
     "tb/unit",

@@ -17,6 +17,7 @@ from textwrap import fill
 
 from tpulite_tb.coverage.record import read_record
 from tpulite_tb.coverage.summary import KINDS, Share, Shares, total
+from tpulite_tb.coverage.waivers import WAIVERS, read_waivers
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, PROOFS = ROOT / "docs/dashboard.md", ROOT / "docs/proofs.md"
@@ -158,12 +159,18 @@ def page_text() -> str:
 
 
 def sums() -> str:
-    """Say how many points of coverage all components have."""
+    """Say how many points of coverage all components have, and what waivers rest on."""
     texts = []
     for kind, share in total(read_record(COVERAGE)).items():
         counts = f"{share.waived:,} waived, {share.points - share.waived - share.reached:,} missed"
         texts.append(f"{share.points:,} {KINDS[kind]} ({counts})")
-    return fill(f"Points of all components: {', '.join(texts)}.", width=_WIDTH)
+    proofs = Counter(waiver.proof for waiver in read_waivers(WAIVERS))
+    waivers = (
+        f"Of {proofs.total()} waivers, no run of the chip reaches the points of {proofs['chip']},"
+        f" and {proofs['absent']} are about names that only benches of components have (`make"
+        f" prove-waivers`). The other {proofs['']} rest on their reasons."
+    )
+    return fill(f"Points of all components: {', '.join(texts)}. {waivers}", width=_WIDTH)
 
 
 def stale_lines() -> list[str]:

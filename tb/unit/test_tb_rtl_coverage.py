@@ -163,7 +163,7 @@ def test_shares_are_kept_and_drawn(tmp_path):
 
 def test_a_waiver_is_wrong_if_it_is_reached_or_about_nothing(tmp_path):
     point = Point("toggle", FILE, 118, "patience[3] 0->1")
-    waiver = Waiver("toggle", FILE, source_line(point), "patience[[]*", "takes too long")
+    waiver = Waiver("toggle", FILE, source_line(point), "patience[[]*", "", "takes too long")
     assert waive(Counter({point: 0}), [waiver]) == ({point: "takes too long"}, [])
     _, (reached,) = waive(Counter({point: 1}), [waiver])
     assert reached.endswith("reached, 1 of 1 points")
@@ -172,8 +172,11 @@ def test_a_waiver_is_wrong_if_it_is_reached_or_about_nothing(tmp_path):
     assert nothing.endswith("there is no such point")
     assert waive(Counter({other: 0}), [waiver], complete=False) == ({}, [])
     table = tmp_path / "waivers.csv"
-    table.write_text("kind,file,source,detail,reason\nline,a.py,x,,\n")
+    table.write_text("kind,file,source,detail,proof,reason\nline,a.py,x,,,\n")
     with pytest.raises(ValueError, match=r"no reason for line of a\.py"):
+        read_waivers(table)
+    table.write_text("kind,file,source,detail,proof,reason\nline,a.py,x,,sure,rare\n")
+    with pytest.raises(ValueError, match="proof 'sure'"):
         read_waivers(table)
 
 

@@ -11,7 +11,12 @@ import tpulite_rtl
 from tpulite_tb.coverage.counts import Counts
 from tpulite_tb.coverage.points import Point
 
-__all__ = ["Waiver", "read_waivers", "source_line", "waive"]
+__all__ = ["PROOFS", "WAIVERS", "Waiver", "read_waivers", "source_line", "waive"]
+
+WAIVERS = Path(__file__).resolve().parents[2] / "coverage_waivers.csv"
+
+PROOFS = ("", "absent", "chip")
+"""See `Waiver.proof`."""
 
 _RTL = Path(tpulite_rtl.__file__).parent
 
@@ -25,6 +30,9 @@ class Waiver:
     file: str
     source: str  #: The line of the source, without the space around it: numbers of lines change.
     detail: str  #: What of the line; ``*`` is anything, ``[[]`` a bracket.
+    #: How it is proven (`tpulite_formal.unreachable`): ``chip``: no run of the chip reaches such a
+    #: point; ``absent``: the chip has none, only benches of components have. Empty: not proven.
+    proof: str
     reason: str  #: Why.
 
     def covers(self, point: Point) -> bool:
@@ -50,13 +58,15 @@ def read_waivers(path: Path) -> list[Waiver]:
     Raises
     ------
     ValueError
-        If one gives no reason.
+        If one gives no reason, or another proof than there is.
     """
     with path.open(newline="") as file:
         waivers = [Waiver(**row) for row in csv.DictReader(file)]
     for waiver in waivers:
         if not waiver.reason:
             raise ValueError(f"{path}: no reason for {waiver}")
+        if waiver.proof not in PROOFS:
+            raise ValueError(f"{path}: {waiver}: proof {waiver.proof!r}; there are chip and absent")
     return waivers
 
 

@@ -1,0 +1,70 @@
+"""Waivers of coverage that are said to be proven are, on chips without and with options."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from amaranth.back import rtlil
+
+from tpulite_formal import engine, unreachable
+from tpulite_rtl.top import Chip
+from tpulite_tb.coverage.points import Point
+from tpulite_tb.coverage.waivers import WAIVERS, Waiver, read_waivers, source_line
+from tpulite_tb.harness import component_ports
+from tpulite_testing.evidence import canonical, evidence, sources_of
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from prove_waivers import MACHINES, decided, decided_of
+
+FILE = "lib/fifo.py"
+
+SATURATES = """
+module dut(clk, rst, up, y);
+  input clk;
+  input rst;
+  input up;
+  output [3:0] y; // coverage point ["toggle", "lib/fifo.py", 1, "y"]
+  reg [3:0] y = 4'd0;
+  wire full; // coverage point ["toggle", "lib/fifo.py", 1, "full"]
+  assign full = y == 4'd9;
+  wire [1:0] tpulite_cover_0;
+  assign tpulite_cover_0 = {y == 4'd15, y == 4'd9};
+  always @(posedge clk) if (up & ~full) y <= y + 4'd1;
+  always @(posedge clk) if (!dut.rst) begin
+    cover (tpulite_cover_0[0]); // coverage point ["state", "lib/fifo.py", 1, "y 9"]
+    cover (tpulite_cover_0[1]); // coverage point ["state", "lib/fifo.py", 1, "y 15"]
+  end
+endmodule
+"""
+
+
+def waiver(kind: str, detail: str) -> Waiver:
+    return Waiver(kind, FILE, source_line(Point(kind, FILE, 1, detail)), detail, "", "a test")
+
+
+def test_points_that_a_run_reaches_are_told_from_those_that_none_does(tmp_path: Path) -> None:
+    never = [
+        waiver("state", "y 15"),
+        waiver("toggle", "y[[]3] 1->0"),
+        waiver("toggle", "full 1->0"),
+    ]
+    reached = [waiver("state", "y 9"), waiver("toggle", "y[[]3] *"), waiver("toggle", "full 0->1")]
+    others = [waiver("state", "y 3"), waiver("toggle", "z")]
+    found = decided_of(SATURATES, [*never, *reached, *others], tmp_path, 10)
+    assert found == dict.fromkeys(never, True) | dict.fromkeys(reached, False)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_what_is_said_to_be_proven_is(name: str, tmp_path: Path) -> None:
+    chip = Chip(MACHINES[name])
+    claimed = [waiver for waiver in read_waivers(WAIVERS) if waiver.proof]
+    said = repr([(each.kind, each.file, each.detail, each.proof) for each in claimed])
+    judges = sources_of(Path(unreachable.__file__), Path(engine.__file__))
+    design = canonical(rtlil.convert(chip, name="dut", ports=component_ports(chip)))
+    with evidence(f"waivers {name}", design, said, judges) as stale:
+        if stale:
+            found = decided(claimed, MACHINES[name], tmp_path, 30)
+            reached = [str(each) for each, never in found.items() if not never]
+            assert reached == []
+            assert [str(each) for each in found if each.proof == "absent"] == []
