@@ -13,6 +13,7 @@ _KINDS = 1 << 10
 _AHEAD = 16  # cycles that others are looked at beyond
 _NONE = bytes([FREE])
 _IDLE = 254  # a cycle in which nothing can be asked for
+_SHORT = 16  # cycles that are compared one by one
 _OTHERS = bytes(FREE if phase == _IDLE else phase for phase in range(256))
 
 
@@ -122,64 +123,87 @@ class VectorReads:
             return bytes([phase]) * self._parameters + rows
         return rows
 
-    def _pass(self, made: bytes) -> bytes:
+    def _pass(self, ideal: bytes) -> bytes:
         """Let requests wait for those of better ports."""
         begin, at, late, refusals, last = self._begin, 0, 0, 0, -2
         self.delays = []
-        ports = [port for port in self._better if port.meets(begin, begin + 2 * len(made))]
-        known, theirs = 0, []
+        ports = [port for port in self._better if port.meets(begin, begin + 2 * len(ideal))]
         lost = sorted(cycle - begin for cycle in self._lost)
         gaps = [(max(row, 0), delay) for row, delay in self._gaps]
-        while ports or lost or gaps:
+        if not (ports or lost or gaps):
+            return ideal
+        made, shifts = bytearray(ideal), _shifts(self._better[0].banks)
+        clashes = _Clashes(ports, begin, made)
+        while True:
             while gaps and gaps[0][0] + late <= at:
-                late, made = self._wait(made, at, late, gaps.pop(0)[1])
-            met = stop = min(
+                if (more := gaps.pop(0)[1] - late) > 0:  # the row at hand is at least so late
+                    rest = made[at:].translate(shifts[-more % len(shifts)])
+                    made[at:], late = bytes([_IDLE]) * more + rest, late + more
+                    clashes.look(at, len(made))
+            stop = min(
                 len(made),
                 lost[0] if lost else len(made),
                 gaps[0][0] + late if gaps else len(made),
             )
-            if len(made) > known:
-                known = len(made) + _AHEAD
-                asked = [port.phases(begin, begin + known) for port in ports]
-                theirs = [np.frombuffer(one, np.uint8) for one in asked if one.strip(_NONE)]
-            mine = np.frombuffer(made, np.uint8)
-            for others in theirs:
-                segment = others[at:met]
-                alike = mine[at : at + len(segment)] == segment
-                if len(alike) and alike[first := int(alike.argmax())]:
-                    met = at + first
-            if met == len(made):
-                break
-            if met == stop and not (lost and lost[0] == met):
-                at = met
-                continue
+            met = clashes.cycles.find(1, at, stop)
+            if met < 0:
+                at = met = stop
+                if met == len(made):
+                    return bytes(made)
+                if not (lost and lost[0] == met):
+                    continue
             if lost and lost[0] == met:
                 lost.pop(0)
             refusals = refusals + 1 if met == last + 1 else 1
             if refusals > STARVED:
                 refusals = 0
-            else:
+            else:  # it is asked for again in the next cycle, instead of an idle one if one comes
                 idle = made.find(_IDLE, met)
-                made = self._later(made, met, idle)
+                end = (len(made) if idle < 0 else idle) + 1
+                made[met + 1 : end] = made[met : end - 1].translate(shifts[-1])
+                clashes.look(met + 1, end)
                 if idle < 0:  # else it is made up for
                     late += 1
                     self.delays.append((met + 1 - late - self._parameters, late))
             last, at = met, met + 1
-        return made
 
-    def _wait(self, made: bytes, at: int, late: int, delay: int) -> tuple[int, bytes]:
-        """Let a row, and those behind it, be at least so late; return how late, and the phases."""
-        if delay <= late:
-            return late, made
-        banks, more = self._better[0].banks, delay - late
-        rest = made[at:].translate(_shifts(banks)[-more % banks])
-        return delay, made[:at] + bytes([_IDLE]) * more + rest
 
-    def _later(self, made: bytes, index: int, idle: int) -> bytes:
-        """Repeat the request of a cycle in the next one, instead of an idle cycle if one comes."""
-        banks = self._better[0].banks
-        later = made[index : idle if idle >= 0 else None].translate(_shifts(banks)[banks - 1])
-        return made[: index + 1] + later + (made[idle + 1 :] if idle >= 0 else b"")
+class _Clashes:
+    """Cycles in which better ports ask for what some requests ask for.
+
+    Parameters
+    ----------
+    ports : sequence of Traffic
+        The better ports.
+    begin : int
+        Cycle of the first request.
+    made : bytearray
+        The phases of the requests; where they change :meth:`look` must be called.
+    """
+
+    def __init__(self, ports: Sequence[Traffic], begin: int, made: bytearray) -> None:
+        self._ports, self._begin, self._made = ports, begin, made
+        self.cycles = bytearray()  # 1 where there is one
+        self.look(0, len(made))
+
+    def look(self, first: int, stop: int) -> None:
+        """Compare the requests from one cycle to another."""
+        made, cycles = self._made, self.cycles
+        if len(made) > len(cycles):
+            known = len(made) + _AHEAD
+            asked = (port.phases(self._begin, self._begin + known) for port in self._ports)
+            joined = b"".join(one.ljust(known, _NONE) for one in asked if one.strip(_NONE))
+            self._others = np.frombuffer(joined, np.uint8).reshape(-1, known)
+            self._columns = self._others.T.tobytes()
+            cycles[first:] = bytes(known - first)
+            stop = len(made)
+        if stop - first > _SHORT:
+            mine = np.frombuffer(made[first:stop], np.uint8)
+            cycles[first:stop] = (self._others[:, first:stop] == mine).any(0).tobytes()
+            return
+        columns, count = self._columns, len(self._others)
+        for cycle in range(first, stop):
+            cycles[cycle] = made[cycle] in columns[cycle * count : cycle * count + count]
 
 
 def _paced(rows: bytes, pace: int, ahead: int, latency: int, banks: int) -> bytes:
