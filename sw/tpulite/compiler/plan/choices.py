@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, pairwise
 from random import Random
 
@@ -59,7 +60,9 @@ class LayerChoices:
 
     def __init__(self, extents: ConvExtents, around: Surroundings, config: Config) -> None:
         self.extents, self._around, self._config = extents, around, config
-        self._cycles: dict[Choice, float] = {}
+        # Choices come again and again.
+        self.cycles, self.fits, self.plan = cache(self.cycles), cache(self.fits), cache(self.plan)
+        self.varied = cache(self.varied)
 
     def ranked(self) -> list[Choice]:
         """Return start choices, the cheapest of the layer alone first; all fit by their sizes."""
@@ -115,13 +118,10 @@ class LayerChoices:
 
     def cycles(self, choice: Choice) -> float:
         """Return estimated cycles of the layer alone; see :func:`alone_cycles`."""
-        if choice not in self._cycles:
-            plan = self.plan(choice)
-            found = math.inf
-            if plan.commands(self.extents) <= _MANY_COMMANDS:
-                found = alone_cycles(plan, self.extents, self._around, self._config)
-            self._cycles[choice] = found
-        return self._cycles[choice]
+        plan = self.plan(choice)
+        if plan.commands(self.extents) > _MANY_COMMANDS:
+            return math.inf
+        return alone_cycles(plan, self.extents, self._around, self._config)
 
     def bound(self, choice: Choice) -> int:
         """Return cycles that the array needs at least."""
