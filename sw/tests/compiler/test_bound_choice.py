@@ -7,12 +7,12 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler import bound_choice
-from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.dump.bound import bound_text
 from tpulite.compiler.encode.repeat import repeat_program
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers, compile_pair
 from tpulite.compiler.stages import traffic
+from tpulite.compiler.state import BoundChoice
 from tpulite.compiler.translation import validate_translation
 from tpulite.configs import named_config
 from tpulite.golden.timing import predict_cycles

@@ -10,12 +10,12 @@ import click
 from tpulite.atomic import write_whole
 from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import FOLDER
-from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.dump.stages import Compilation, stage_text
 from tpulite.compiler.passes import PASSES
 from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
+from tpulite.compiler.state import BoundChoice
 from tpulite.graph.layers import LayerGraph
 from tpulite.near import no_such
 from tpulite.runtime.model import Model

@@ -1,17 +1,20 @@
 """The program that is bound to the shape of the network, where it takes fewer cycles."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.bind.compile import RangeProgram, compile_shape
-from tpulite.compiler.bind.own_shape import BoundChoice, bind_own_shape, plan_own_shape
 from tpulite.compiler.options import SWITCHES
 from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.compiler.stages import cost_of
-from tpulite.compiler.state import State
+from tpulite.compiler.state import BoundChoice, State
 from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
+
+if TYPE_CHECKING:
+    from tpulite.compiler.bind.compile import RangeProgram
+    from tpulite.compiler.bind.network_plan import NetworkPlan
 
 _LARGE = 4
 """A program of more commands than such a part of the effort is predicted only if that may pay."""
@@ -48,8 +51,7 @@ def choose_bound(state: State) -> State:
     work = _work(state) if large else ()
     if large and max(work) > _HIDDEN * sum(work):
         return state
-    network = state.known.once("own shape", lambda: _own_shape(state))
-    plan = None if network is None else plan_own_shape(network)
+    network, plan = state.known.once("own shape", lambda: _own_shape(state))
     if network is None or plan is None or (large and plan.cycles > _HIDDEN * sum(work)):
         return replace(state, bound=BoundChoice(None, plan))
     cycles = predict_cycles(commands, state.machine, memory)
@@ -84,18 +86,22 @@ def _work(state: State) -> tuple[int, ...]:
     return mxu, vpu, *(count * config.row_bytes // BEAT_BYTES for count in rows.values())
 
 
-def _own_shape(state: State) -> RangeProgram | None:
-    """Return the network, ready to be bound; None if it cannot be."""
+def _own_shape(state: State) -> "tuple[RangeProgram, NetworkPlan] | tuple[None, None]":
+    """Return the network, ready to be bound, and its plan; None twice if it cannot be."""
+    from tpulite.compiler.bind.compile import compile_shape
+    from tpulite.compiler.bind.own_shape import plan_own_shape
+
     try:
         network = compile_shape(state.simplified.layers, state.config)
-        plan_own_shape(network)
+        return network, plan_own_shape(network)
     except ValueError:
-        return None
-    return network
+        return None, None
 
 
-def _bound(state: State, network: RangeProgram) -> Program:
+def _bound(state: State, network: "RangeProgram") -> Program:
     """Return the bound program; multiplications by zeros that passes have added do not count."""
+    from tpulite.compiler.bind.own_shape import bind_own_shape
+
     counts, final = state.simplified.layers.macs(), state.macs
     return bind_own_shape(
         network, {name: min(count, final.get(name, count)) for name, count in counts.items()}

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
-from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.cuts import Cut
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.lower.tiles import TilePlan
@@ -23,6 +22,9 @@ from tpulite.compiler.schedule.schedule import LEAD
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
+
+if TYPE_CHECKING:
+    from tpulite.compiler.bind.network_plan import NetworkPlan
 
 T = TypeVar("T")
 
@@ -104,6 +106,18 @@ class Plans:
 
     def __hash__(self) -> int:
         return hash((frozenset(self.convs.items()), self.lead))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundChoice:
+    """The choice between the compiled program and the bound one."""
+
+    #: Cycles of the compiled program; None if the plan is too far from it to ask.
+    compiled: int | None
+    plan: "NetworkPlan | None"  #: What would be bound; None if the network cannot be.
+    #: Cycles of the bound program; None if its plan promises too little to make it.
+    bound: int | None = None
+    program: Program | None = None  #: The bound program, if it is taken.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,23 +1,11 @@
 """A network bound to the shape that it has, as if that were one of a range."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tpulite.compiler.bind.compile import RangeProgram
 from tpulite.compiler.bind.network_plan import NetworkPlan
 from tpulite.program import Program, TensorSpec
-
-
-@dataclass(frozen=True, eq=False)
-class BoundChoice:
-    """The choice between the compiled program and the bound one."""
-
-    #: Cycles of the compiled program; None if the plan is too far from it to ask.
-    compiled: int | None
-    plan: NetworkPlan | None  #: What would be bound; None if the network cannot be.
-    #: Cycles of the bound program; None if its plan promises too little to make it.
-    bound: int | None = None
-    program: Program | None = None  #: The bound program, if it is taken.
 
 
 def plan_own_shape(network: RangeProgram) -> NetworkPlan:

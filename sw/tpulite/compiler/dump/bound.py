@@ -1,7 +1,7 @@
 """Readable text of the choice between the compiled program and the bound one."""
 
-from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.dump.text import columns, short
+from tpulite.compiler.state import BoundChoice
 
 
 def bound_text(choice: BoundChoice) -> str:

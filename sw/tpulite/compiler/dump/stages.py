@@ -5,7 +5,6 @@ from functools import singledispatch
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Command, disassemble
-from tpulite.compiler.bind.own_shape import BoundChoice
 from tpulite.compiler.dump.bound import bound_text
 from tpulite.compiler.dump.groups import groups_text
 from tpulite.compiler.dump.layers import layers_text, placement_text
@@ -20,6 +19,7 @@ from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.live_tensors import Section, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
+from tpulite.compiler.state import BoundChoice
 from tpulite.graph.layers import LayerGraph
 
 

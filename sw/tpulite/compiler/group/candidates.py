@@ -212,7 +212,7 @@ class Candidates:
 
         Where a group found no place, one with fewer slices needs even more.
         """
-        most = self._refused.get(replace(group, slices=0), -1)
+        most = self._refused.get(replace(group, slices=0), -1) if self._refused else -1
         if group.slices <= most or (group.rolling and not self._options.rolling):
             return False
         if group.rolling or not (group.slices and self._options.halo_guard):
