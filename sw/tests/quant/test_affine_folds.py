@@ -110,6 +110,13 @@ def test_a_row_of_pixels_is_no_row_of_channels():
     assert folded(b, y, (1, 4, 6, 8)) == ["Conv", "Mul"]
 
 
+@pytest.mark.parametrize("shape", [(8, 1, 1), (1, 1, 1)])
+def test_a_factor_that_gives_a_dense_layer_s_result_more_axes_stays(shape):
+    b = OnnxBuilder()
+    y = b.node("Gemm", b.input("x", (1, 6)), constant(6, 8), constant(8))
+    assert folded(b, b.node("Mul", y, constant(*shape)), (1, 6)) == ["Gemm", "Mul"]
+
+
 def test_a_hard_sigmoid_behind_a_convolution_is_a_clip():
     b = OnnxBuilder()
     y = b.node("HardSigmoid", conv(b, b.input("x", SHAPE), 8, 4, 1), alpha=0.3, beta=0.4)

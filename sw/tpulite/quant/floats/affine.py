@@ -41,6 +41,7 @@ class _Affine:
     x: str
     factor: np.ndarray
     addend: np.ndarray
+    axes: int = 1  #: Of the constant; the result has as many at least.
 
 
 def fold_affines(model: onnx.ModelProto) -> None:
@@ -176,15 +177,16 @@ def _affine(node: onnx.NodeProto, links: Links) -> _Affine | None:
     value = _of_channels(links.constants.get(name))
     if value is None or x in links.constants:
         return None
+    axes = links.constants[name].ndim
     match node.op_type:
         case "Add":
-            return _Affine(x, one, value)
+            return _Affine(x, one, value, axes)
         case "Sub":
-            return _Affine(x, one, -value)
+            return _Affine(x, one, -value, axes)
         case "Mul":
-            return _Affine(x, value, zero)
+            return _Affine(x, value, zero, axes)
         case _:
-            return _Affine(x, 1 / value, zero) if value.all() else None
+            return _Affine(x, 1 / value, zero, axes) if value.all() else None
 
 
 def _of_channels(value: np.ndarray | None) -> np.ndarray | None:
@@ -246,8 +248,10 @@ def _takes(node: onnx.NodeProto, affine: _Affine, links: Links) -> bool:
     """Tell whether an operator is a convolution whose constants can follow with an affine map."""
     if node.op_type not in (*_CONVOLUTIONS, "Gemm") or not _known(node, links):
         return False
-    sizes = {affine.factor.size, affine.addend.size}
-    maps = node.op_type == "Gemm" or links.constants[node.input[1]].ndim == _MAP
+    rank, sizes = links.constants[node.input[1]].ndim, {affine.factor.size, affine.addend.size}
+    if affine.axes > rank:  # it gives the result more axes
+        return False
+    maps = node.op_type == "Gemm" or rank == _MAP
     return sizes == {1} or (maps and sizes <= {1, _channels(node, links)})
 
 
