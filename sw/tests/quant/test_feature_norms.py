@@ -55,6 +55,14 @@ def spelled(groups: int) -> Norm:
     return norm
 
 
+def shared(b: OnnxBuilder, x: str) -> str:
+    """Return a normalization of groups whose input something else reads behind the Reshape."""
+    flat = b.node("Reshape", x, np.array([0, GROUPS, -1]))
+    normal = b.node("InstanceNormalization", flat, *affine(GROUPS))
+    y, other = (b.node("Reshape", each, np.array([0, CHANNELS, 16, 16])) for each in (normal, flat))
+    return b.node("Add", y, b.node("Sigmoid", other))
+
+
 def grouped(b: OnnxBuilder, x: str) -> str:
     count = GROUPS if b.opset < 21 else CHANNELS
     return b.node("GroupNormalization", x, *affine(count), num_groups=GROUPS)
@@ -186,7 +194,7 @@ def sorted_inputs(b: OnnxBuilder, **arrays: np.ndarray) -> list[np.ndarray]:
     return [arrays[value.name] for value in b.inputs]
 
 
-@pytest.mark.parametrize("norm", [instance, spelled(GROUPS)])
+@pytest.mark.parametrize("norm", [instance, spelled(GROUPS), shared])
 @pytest.mark.parametrize("skip", [False, True])
 def test_the_steps_of_a_normalization_are_the_same_in_floats(norm, skip):
     data = network(norm, 17, skip=skip)

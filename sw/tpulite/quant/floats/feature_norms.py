@@ -184,6 +184,8 @@ class _Steps:
         factor = np.repeat(1 / self._divisor, size)
         addend = -np.repeat(self._mean, size) * factor
         alone = links.only_reader(norm.x) is norm.first
+        if norm.first.op_type == "Reshape":
+            alone &= links.only_reader(norm.first.output[0]) is not None
         if alone and fold_behind(self._graph, links.writer.get(norm.x), factor, addend, y):
             return y
         if self._divisor.max() <= _UNEVEN * self._divisor.min():
