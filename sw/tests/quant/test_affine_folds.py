@@ -15,6 +15,7 @@ from tpulite.quant.floats.curves import name_curves
 from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.floats.observe import run_for
 from tpulite.quant.prepare import prepare
+from tpulite.quant.quality_onnx import measure_quality
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
@@ -102,6 +103,19 @@ def test_a_batch_norm_behind_a_transposed_convolution_goes_into_it(group):
     scale, shift, mean = (constant(6) for _ in range(3))
     y = b.node("BatchNormalization", x, scale, shift, mean, np.abs(constant(6)) + 1)
     assert folded(b, y, SHAPE) == ["ConvTranspose"]
+
+
+@pytest.mark.parametrize("numerics", ["ort", "litert-ref"])
+def test_a_transposed_convolution_in_groups_is_quantized_with_its_bias(tmp_path, numerics):
+    b, path = OnnxBuilder(), tmp_path / "net.onnx"
+    bias, flags = constant(8), {"group": 2, "strides": [2, 2]}
+    y = b.node("ConvTranspose", b.input("x", SHAPE), constant(4, 4, 2, 2), bias, **flags)
+    data, feeds = b.build(y, dtype="float32"), [{"x": constant(*SHAPE)} for _ in range(4)]
+    path.write_bytes(quantize_onnx(data, feeds, numerics=numerics))
+    (output,) = measure_quality(data, path.read_bytes(), feeds).outputs
+    assert output.cosine > 0.999
+    model = Model.load(path)
+    assert compare_model(model, open_oracle(numerics, path, load_graph(path)), feeds[:1]).same
 
 
 def test_a_row_of_pixels_is_no_row_of_channels():

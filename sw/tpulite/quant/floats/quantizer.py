@@ -14,6 +14,7 @@ from onnxruntime.quantization.calibrate import TensorData, TensorsData
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
+from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.onnx.read.model import NUMERICS
 from tpulite.quant.floats.affine import (
     center_clips,
@@ -248,6 +249,12 @@ def _write(
         overrides = live_channels(model.graph)
     if settings.per_channel and not settings.reduce_range:  # integers of 8 bits
         overrides |= integral_channels(model.graph)
+    # One scale: ONNX Runtime would divide biases of all channels by the scales of those of a group.
+    overrides |= {
+        x.input[1]: [{"symmetric": True}]
+        for x in model.graph.node
+        if x.op_type == "ConvTranspose" and attributes_of(x).get("group", 1) > 1 and x.input[2:]
+    }
     # ONNX Runtime would give them the range of what Relu leaves.
     outputs = {value.name for value in model.graph.output}
     clipped = {x.input[0] for x in model.graph.node if x.op_type in ("Clip", "Relu")}
