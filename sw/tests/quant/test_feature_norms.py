@@ -150,6 +150,17 @@ def test_a_channel_that_is_constant_is_its_addend(tmp_path):
     quantized(b.build(y, dtype="float32"), samples(1, 3, 8, 8), tmp_path / "net.onnx")
 
 
+def test_weights_of_float16_are_weights(tmp_path):
+    b, half = OnnxBuilder(), np.float16
+    x = b.node("Cast", b.input("x", (1, 3, 8, 8)), to=onnx.TensorProto.FLOAT16)
+    y = b.node("Conv", x, draw(CHANNELS, 3, 3, 3).astype(half), draw(CHANNELS).astype(half))
+    y = b.node("InstanceNormalization", y, *(each.astype(half) for each in affine()))
+    y = b.node("Cast", y, to=onnx.TensorProto.FLOAT)
+    feeds, path = samples(1, 3, 8, 8), tmp_path / "net.onnx"
+    model = quantized(b.build(y, dtype="float32"), feeds, path)
+    assert compare_model(model, open_oracle("litert-ref", path, load_graph(path)), feeds[:1]).same
+
+
 @pytest.mark.parametrize("opset", [18, 21])
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_a_group_norm_in_other_operators_is_the_same(opset, axes):

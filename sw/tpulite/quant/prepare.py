@@ -30,6 +30,7 @@ _SHAPES = ("gemm_input_shape", "gemm_output_shape")
 def prepare(path: Path) -> None:
     """Change a file in place: curves in one piece, plain Gemm and Pad, and flat biases."""
     model = onnx.load(path)
+    _widen_constants(model.graph)
     if standard_opset(model) >= HARD_SWISH:
         name_curves(model.graph)
     _transpose_first(model.graph)
@@ -43,6 +44,18 @@ def prepare(path: Path) -> None:
 def standard_opset(model: onnx.ModelProto) -> int:
     """Return the version of the standard operators; 0 if there is none."""
     return max((entry.version for entry in model.opset_import if not entry.domain), default=0)
+
+
+def _widen_constants(graph: onnx.GraphProto) -> None:
+    """Compute constants that ONNX Runtime casts from float16, or the quantizer sees no constant."""
+    values = {tensor.name: tensor for tensor in graph.initializer}
+    for node in [each for each in graph.node if each.op_type == "Cast"]:
+        tensor = values.get(node.input[0])
+        wide = attributes_of(node)["to"] == onnx.TensorProto.FLOAT
+        if wide and tensor is not None and tensor.data_type == onnx.TensorProto.FLOAT16:
+            value = numpy_helper.to_array(tensor).astype(np.float32)
+            graph.initializer.append(numpy_helper.from_array(value, node.output[0]))
+            graph.node.remove(node)
 
 
 def _rename_shapes(graph: onnx.GraphProto) -> None:
