@@ -132,8 +132,9 @@ def test_resizes_of_chosen_axes_run_in_onnx_runtime_between_convolutions(axes, s
 
 
 @pytest.mark.parametrize("kind", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("more", [{}, {"pads": [0] * 4}])
 @pytest.mark.parametrize(("stride", "extent", "pads"), [(1, 9, (2, 2)), (2, 12, (1, 2))])
-def test_dilated_convolutions_with_auto_pad_are_quantized(kind, stride, extent, pads):
+def test_dilated_convolutions_with_auto_pad_are_quantized(kind, more, stride, extent, pads):
     weight, x = draw(4, 3, 3, 3), draw(3, extent, extent)
 
     def made(**flags) -> bytes:
@@ -145,7 +146,7 @@ def test_dilated_convolutions_with_auto_pad_are_quantized(kind, stride, extent, 
     before, after = pads if kind == "SAME_UPPER" else pads[::-1]
     padded = quantize_onnx(made(pads=[before, before, after, after]), [x])
     np.testing.assert_array_equal(
-        run_onnx(quantize_onnx(made(auto_pad=kind), [x]), x[None])[0],
+        run_onnx(quantize_onnx(made(auto_pad=kind, **more), [x]), x[None])[0],
         run_onnx(padded, x[None])[0],
     )
 

@@ -183,7 +183,8 @@ def write_pads(model: onnx.ModelProto) -> None:
             sorted(pad_same(*each), reverse=kind == "SAME_LOWER")
             for each in zip(image, weight.shape[2:], strides, dilations, strict=True)
         ]
-        _drop_attribute(node, "auto_pad")
+        for name in ("auto_pad", "pads"):  # pads do not count beside it
+            _drop_attribute(node, name)
         pads = [each[end] for end in (0, 1) for each in ends]
         node.attribute.append(helper.make_attribute("pads", pads))
 
