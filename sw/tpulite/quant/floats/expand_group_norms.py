@@ -14,6 +14,9 @@ _EPSILON = 1e-5
 _MAP = 4
 """Axes of the feature maps that ONNX Runtime's operators normalize."""
 
+_VECTORS = 2
+"""Axes of what is added to them if it is a number for each channel of a sample."""
+
 
 def _standard(e: Expansion) -> bool:
     """Normalize groups: x [B, C, ...], factors and addends, one a channel or one a group."""
@@ -33,7 +36,7 @@ def _standard(e: Expansion) -> bool:
 def _contributed(e: Expansion) -> bool:
     """Normalize groups of a feature map: x, factors, addends, and perhaps what is added before.
 
-    That is a tensor and a bias; their sum is the second output.
+    That is a tensor, [B, H, W, C] or [B, C], and a bias; their sum is the second output.
     """
     factors, addends, last = e.value(1), e.value(2), e.flags.get("channels_last", 1)
     sums = e.node.op_type == "SkipGroupNorm"
@@ -43,7 +46,10 @@ def _contributed(e: Expansion) -> bool:
     if sums:
         if e.input(4):
             x = e.add("Add", x, e.input(4))
-        x = e.add("Add", x, e.input(3), y=e.output(1))
+        skip = e.input(3)
+        if len(e.shape(3)) == _VECTORS:
+            skip = e.add("Reshape", skip, e.constant(np.array([0, 1, 1, -1])))
+        x = e.add("Add", x, skip, y=e.output(1))
     if last:
         x = e.add("Transpose", x, perm=[0, 3, 1, 2])
     curved = bool(e.flags.get("activation", 0))
