@@ -166,7 +166,7 @@ def sums() -> str:
         texts.append(f"{share.points:,} {KINDS[kind]} ({counts})")
     proofs = Counter(waiver.proof for waiver in read_waivers(WAIVERS))
     waivers = (
-        f"Of {proofs.total()} waivers, no run of the chip reaches the points of {proofs['chip']},"
+        f"Of {proofs.total()} waivers, no run of a 4x4 chip reaches the points of {proofs['chip']},"
         f" and {proofs['absent']} are about names that only benches of components have (`make"
         f" prove-waivers`). The other {proofs['']} rest on their reasons."
     )

@@ -34,6 +34,9 @@ MACHINES = {
         transposed_tiles=True,
         int4=True,
     ),
+    "few lanes": replace(
+        SMALL, requant_lanes=2, vector_lanes=2, ub_banks=8, roundings=("tflite", "away")
+    ),
 }
 """Chips of which a waiver must hold."""
 
