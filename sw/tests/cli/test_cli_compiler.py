@@ -147,7 +147,7 @@ def test_programs_are_validated(tpulite, tmp_path, monkeypatch):
     code, out, err = tpulite(*words)
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == "validated: 1 program, for all inputs"
-    monkeypatch.setattr("tpulite.cli.compiling.validate_translation", lambda *_: ["No."])
+    monkeypatch.setattr("tpulite.compiler.translation.validate_translation", lambda *_: ["No."])
     code, _, err = tpulite(*words)
     assert code == 2 and "does not compute its layers" in err
     assert tpulite(*words, "--resident")[0] == 2
