@@ -1,7 +1,7 @@
 """Find which waived points of coverage no run of the chip reaches; print what is not proven.
 
-With --write, tb/coverage_waivers.csv says which are proven. The exit code is 1 if one is not that
-is said to be.
+With --write, tb/coverage_waivers.csv says which are proven. Without, the exit code is 1 if it calls
+one proven that is not.
 """
 
 import argparse

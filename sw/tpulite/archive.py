@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_ZIP = b"PK\x03\x04"
+ZIP = b"PK\x03\x04"
+"""How archives begin."""
+
 _UNPACKED_BYTES = 1 << 28
 _RATIO = 4
 
@@ -25,7 +27,7 @@ def packed(
         for name, data in {f"{kind}.json": json.dumps(about).encode(), **parts}.items():
             # A ZipInfo of our own has a fixed date, unlike writestr with a name. Archives are
             # compressed already.
-            method = zipfile.ZIP_STORED if data.startswith(_ZIP) else zipfile.ZIP_DEFLATED
+            method = zipfile.ZIP_STORED if data.startswith(ZIP) else zipfile.ZIP_DEFLATED
             archive.writestr(zipfile.ZipInfo(name), data, method)
     return buffer.getvalue()
 

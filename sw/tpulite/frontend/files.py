@@ -5,15 +5,13 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from tpulite.archive import members
+from tpulite.archive import ZIP, members
 from tpulite.frontend.dense_chain import load_dense_chain
 from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.foreign import TFLITE, check_readable
 from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
-
-_ZIP = b"PK\x03\x04"
 
 # What zipfile raises when an archive is damaged, encrypted or compressed in an unknown way.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
@@ -65,7 +63,7 @@ def load_image_inputs(path: Path) -> Mapping[str, FileInput]:
             from tpulite.frontend.tflite.settle import image_inputs
 
             return image_inputs(data)
-        if data.startswith(_ZIP) or not data:
+        if data.startswith(ZIP) or not data:
             return {}
         require_package("onnx", "onnx", "this is not a TFLite file; reading ONNX files")
         from tpulite.frontend.onnx.read.model import read_image_inputs
@@ -93,7 +91,7 @@ def _load(path: Path, given: GivenShapes) -> Graph:
         raise ValueError("the file is empty")
     check_readable(data, path)
     name = network_name(path)
-    if data.startswith(_ZIP):
+    if data.startswith(ZIP):
         return _load_archive(data, name, given)
     if data[4:8] == TFLITE:
         return _load_tflite(data, name, given)

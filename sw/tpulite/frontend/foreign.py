@@ -4,6 +4,8 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+from tpulite.archive import ZIP
+
 TFLITE = b"TFL3"
 """Bytes 4 to 7 of a TFLite file."""
 
@@ -67,7 +69,7 @@ def _by_content(data: bytes) -> str:
     for identifier, what in _IDENTIFIERS.items():
         if data[4:8].startswith(identifier):
             return what
-    if data.startswith(b"PK\x03\x04"):
+    if data.startswith(ZIP):
         return _archive(data)
     beginning = data[:_BEGINNING].lstrip()
     if beginning.startswith((b"module", b"func.func", b"#", b"//")):

@@ -1,4 +1,4 @@
-"""Watches of waived points, where these stand, for a solver that looks for a run to set them."""
+"""A watch in the design for each waived point: a solver looks for a run that sets it."""
 
 import json
 import re
