@@ -62,5 +62,7 @@ def test_int16_activations_times_weights_of_4_bits(tmp_path: Path, width: int, c
     oracle = open_oracle("litert-ref", path, graph)
     compared = compare_model(model, oracle, inputs, Comparing(device="rtl"))
     assert compared.same and compared.elements, str(compared)
-    (counted,) = Runner(model, "rtl").run(inputs[0]).cycles or ()
+    cycles = Runner(model, "rtl").run(inputs[0]).cycles
+    assert cycles is not None
+    (counted,) = cycles
     assert abs(predict_cycles(program.commands, COMPILED) - counted) <= max(0.02 * counted, 20)
