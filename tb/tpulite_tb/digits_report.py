@@ -6,7 +6,6 @@ from rich.table import Table
 
 from tpulite.models import CLASSES, DigitsTest
 from tpulite.report.profile import Profile, profile_program
-from tpulite.report.profile_table import profile_table
 from tpulite.report.traced_run import TracedRun
 from tpulite_tb.digits import BATCH, STREAM_BATCHES, DigitsRun
 from tpulite_tb.model_report import told_classes
@@ -43,7 +42,7 @@ def as_json(run: DigitsRun, simulator: str) -> dict:
 def print_report(run: DigitsRun, simulator: str, console: Console) -> None:
     """Print the account of the cold batch layer by layer, and the figures of the run."""
     figures = as_json(run, simulator)
-    console.print(profile_table(_profile(run, simulator)))
+    console.print(_profile(run, simulator))
 
     limit = run.cold.program.macs // run.cold.program.config.array_size**2
     table = Table(

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tpulite.report.profile import profile_runs
-from tpulite.report.profile_table import profile_table
 from tpulite.report.traced_run import TracedRun
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import ModelResults
@@ -64,7 +63,7 @@ def print_model_report(run: ModelRun, simulator: str, console: Console) -> None:
     figures = as_json(run, simulator)
     pairs = zip(run.model.programs, run.results.segments[0], strict=True)
     runs = [TracedRun.of(program, results, simulator) for program, results in pairs]
-    console.print(profile_table(profile_runs(run.model, runs, simulator)))
+    console.print(profile_runs(run.model, runs, simulator))
     size = run.model.config.array_size**2
     cycles = figures["cycles"][0]
     table = Table(

@@ -29,7 +29,6 @@ from tpulite.frontend.files import network_name
 from tpulite.program import Program, is_program_file
 from tpulite.report.advice import advise, advise_slowest
 from tpulite.report.profile import Profile, profile_model, profile_run
-from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.spending import activity_line
 from tpulite.report.traced_run import CYCLE_MODEL, trace_program
@@ -87,7 +86,7 @@ def profile(  # noqa: PLR0913 - options of the command
 
 
 def _print(console: Console, profile: Profile, speed: Speed) -> None:
-    console.print(profile_table(profile))
+    console.print(profile)
     for sentence in advise_slowest(profile):
         console.print(sentence, highlight=False, markup=False)
     if not profile.runs:

@@ -16,7 +16,6 @@ from tpulite.report.answers import Answer, answer
 from tpulite.report.html import Answered
 from tpulite.report.network_facts import next_step
 from tpulite.report.profile import Profile, profile_runs
-from tpulite.report.profile_table import profile_table
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import TracedRun
 from tpulite.report.traffic import limit_cycles
@@ -44,7 +43,7 @@ def print_runs(
     for line in found:
         console.print(line, highlight=False, markup=False)
     if profile is not None:
-        console.print(profile_table(profile))
+        console.print(profile)
     for line in lines:
         say(console, line)
 
