@@ -41,7 +41,7 @@ def train(x: np.ndarray, y: np.ndarray) -> keras.Model:
     return network
 
 
-# --8<-- [start:quantize]
+# begin quantize
 def quantize(network: keras.Model, samples: np.ndarray) -> bytes:
     """Return the network as an int8 TFLite file, with the ranges that the samples have."""
     converter = tf.lite.TFLiteConverter.from_keras_model(network)
@@ -52,7 +52,7 @@ def quantize(network: keras.Model, samples: np.ndarray) -> bytes:
     return converter.convert()
 
 
-# --8<-- [end:quantize]
+# end quantize
 
 
 def main() -> None:

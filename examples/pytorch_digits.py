@@ -57,7 +57,7 @@ def train(x: torch.Tensor, y: torch.Tensor) -> nn.Module:
     return network.eval()
 
 
-# --8<-- [start:quantize]
+# begin quantize
 def quantize(network: nn.Module, samples: torch.Tensor) -> nn.Module:
     """Return the network quantized by PT2E, with the ranges that the samples have."""
     exported = torch.export.export(network, (samples[:1],)).module()
@@ -68,7 +68,7 @@ def quantize(network: nn.Module, samples: torch.Tensor) -> nn.Module:
     return convert_pt2e(prepared)
 
 
-# --8<-- [end:quantize]
+# end quantize
 
 
 def save(network: nn.Module, sample: torch.Tensor, path: str) -> None:

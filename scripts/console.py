@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 from recorded import ROOT, read_commands, terminal
@@ -79,6 +80,22 @@ def python(source: str) -> None:
     output = _output([sys.executable, "-c", source], 0)
     if output:
         _print_block("text", output)
+
+
+def source(name: str, section: str = "") -> None:
+    """Print a block of a Python file of the repository.
+
+    Parameters
+    ----------
+    name : str
+        Its path in the repository.
+    section : str
+        The lines between the comments ``# begin SECTION`` and ``# end SECTION``; all of it without.
+    """
+    text = (ROOT / name).read_text()
+    if section:
+        text = text.split(f"# begin {section}\n")[1].split(f"# end {section}\n")[0]
+    _print_block("python", textwrap.dedent(text))
 
 
 def picture(name: str, title: str) -> None:

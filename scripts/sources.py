@@ -13,7 +13,8 @@ from console import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 PROLOGUE = (
-    "from console import Page, files, picture, python, recorded, show; Page.begin(cog.inFile)"
+    "from console import Page, files, picture, python, recorded, show, source; "
+    "Page.begin(cog.inFile)"
 )
 
 

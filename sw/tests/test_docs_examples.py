@@ -45,11 +45,7 @@ def test_files_that_the_readme_names_exist():
     assert not [name for name in names if not (ROOT / name).exists()]
 
 
-def test_directives_that_include_files_have_no_blanks():
-    """With other blanks, pages would show the directive itself."""
-    lines = [
-        line for page in (ROOT / "docs").rglob("*.md") for line in page.read_text().split("\n")
-    ]
-    directives = [line for line in lines if re.search(r"8\s*<\s*-", line)]
-    assert directives
-    assert not [line for line in directives if not re.fullmatch(r'--8<-- "[\w./]+(:\w+)?"', line)]
+def test_pages_hold_the_files_that_they_show():
+    """GitHub would show a directive that includes a file as it is; cog writes the text instead."""
+    pages = (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+    assert not [page.name for page in pages if re.search(r"8\s*<\s*-", page.read_text())]

@@ -18,7 +18,8 @@ PAGES = (
     *(
         f"docs/{name}.md"
         for name in (
-            *("index", "tutorial", "networks", "frameworks", "check", "web", "firmware", "explore"),
+            *("index", "tutorial", "networks", "frameworks", "quantizing", "check", "web"),
+            *("firmware", "explore"),
             *("architecture", "study", "glossary", "numerics", "recipes", "release"),
             *("silicon", "fpga", "soc", "trust", "exactness", "evaluate", "reading"),
         )

@@ -212,14 +212,14 @@ def _names(model: Model) -> dict[str, str]:
 def _why(model: Model, oracle: Oracle, name: str, there: Collection[str]) -> str:
     """Return why a tensor was not compared, of which the oracle has shown some."""
     if oracle.hidden:
-        return f"the library does not expose them: {oracle.hidden}"
+        return f"not exposed by the library: {oracle.hidden}"
     hosts = (host.segment for host in model.plan.hosts if host.segment.library)
     inside = {x for segment in hosts for node in segment.nodes for x in node.outputs}
     if name in inside and name not in model.graph.outputs:
         return "inside a part that the library runs on the CPU"
     if name in there:
-        return "fused with other operators, or reshaped"
+        return "fused with others by the compiler, or reshaped"
     source = model.graph.source
     if source is None or name not in source.origins:
-        return "the file has no such tensors"
-    return "the library fuses them with others"
+        return "not in the file"
+    return "fused with others by the library"
