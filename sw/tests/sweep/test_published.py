@@ -57,6 +57,14 @@ def check_exact(tpulite, tmp_path, name: str) -> None:
     assert (code, err) == (0, ""), out
 
 
+def test_the_readme_states_how_the_networks_compare_with_vela():
+    ratios = [row.vela / row.record.cycles for row in read_rows().values() if row.vela]
+    stated = f"take {min(ratios):.1f} to {max(ratios):.1f} times fewer cycles than Vela"
+    readme = (PAGE.parents[1] / "README.md").read_text()
+    assert f"[{len(ratios)} published networks]" in readme
+    assert stated in " ".join(readme.split())
+
+
 def test_all_networks_are_recorded():
     assert list(read_rows()) == list(NETWORKS)
 

@@ -23,21 +23,23 @@ _COLUMNS = (
 
 _INTRODUCTION = """# Published networks
 
-Networks as their papers describe them, with drawn weights, as int8 files of TFLite
-(`sw/tpulite_testing/published`). They are not trained: what counts are their layers and shapes.
-Each is compiled as `tpulite compile` does by default. `make published WRITE=1`
-measures them with the [cycle model](decisions/0004-the-cycle-model.md) and writes this page and
-its table, `sw/tests/sweep/published.csv`; `tpulite bench --published PATTERN` measures those that
-match, on any machine. Here it is 16x16 with the reference memory.
+Networks as their papers describe them, as int8 TFLite files with random weights
+(`sw/tpulite_testing/published`): cycles depend on layers and shapes, not on training. They are
+compiled with default options for 16x16 with the reference memory, and measured with the
+[cycle model](decisions/0004-the-cycle-model.md).
 
 - **layers**: cycles if the layers ran one after the other, each at its
   [bound](operator-bounds.md): the largest of multipliers, vector path and weights, with
   activations on chip
 - **ratio**: cycles / layers; it can be below 1, because layers overlap
 - **bound**: cycles if all layers overlapped
+- **on the CPU**: operators that tpulite leaves to the CPU, whose cycles are not counted
 - **Ethos-U85-256**: what Arm's compiler Vela 5.2 estimates for the same file with its default
   system (`pip install ethos-u-vela`, then `python scripts/published.py --write --vela vela`), and
   how many operators it leaves to the CPU, whose cycles it does not count
+
+`make published WRITE=1` writes this page and its table, `sw/tests/sweep/published.csv`;
+`tpulite bench --published PATTERN` measures the networks that match, on any machine.
 """
 
 
