@@ -1,7 +1,7 @@
 """The command ``inspect``: every operator, where it runs, and why."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from tpulite.report.name_cell import NameCell
 from tpulite.report.network_facts import fact_lines, next_step
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import describe_operators
+from tpulite.report.steps import join_steps
 from tpulite.runtime.host.tables import tabulate
 from tpulite.runtime.model_file import is_model_file
 from tpulite.runtime.model_plan import Plan
@@ -107,7 +108,7 @@ def inspect(
     if step:
         lines.append(step)
     elif refused is not None:
-        names = first_of([node.name for node, _ in refused.refused])
+        names = _names([node.name for node, _ in refused.refused])
         ways = ways_out(graph, exactness, refused)
         lines.append("; ".join((f"compile --strict refuses {names}", *ways)))
     if problem:
@@ -125,7 +126,12 @@ def _reasons(operators: Sequence[OperatorSummary]) -> Iterator[str]:
         if each.reason:
             alike.setdefault((each.operator, each.reason), []).append(each.name)
     for (operator, reason), names in alike.items():
-        yield f"{first_of(names)} ({operator}): {reason}"
+        yield f"{_names(names)} ({operator}): {reason}"
+
+
+def _names(names: Sequence[str]) -> str:
+    """Return the first names; all time steps of an operator count as one."""
+    return first_of([name for name, _ in join_steps(names, str, lambda _: None)])
 
 
 def _write_page(path: Path, placed: Placed, facts: list[str], said: str) -> None:
@@ -164,7 +170,10 @@ def _problem(placed: Placed) -> str:
 
 
 def _table(title: str, operators: tuple[OperatorSummary, ...], width: int) -> Table:
-    """Return a row for each operator; inputs are shown where `width` columns have room for them."""
+    """Return a row for each operator, or for all time steps of one.
+
+    Inputs are shown where `width` columns have room for them.
+    """
     macs = sum(operator.macs for operator in operators)
     total = f"{macs:,}" if all(operator.counted for operator in operators) else f"≥ {macs:,}"
     wide = width >= _WIDE
@@ -184,10 +193,14 @@ def _table(title: str, operators: tuple[OperatorSummary, ...], width: int) -> Ta
     table.add_column("type", no_wrap=True)
     table.add_column("where", no_wrap=True)
     table.add_column("MACs", footer=total, justify="right", no_wrap=True)
-    for operator in operators:
+    lines = join_steps(
+        operators, lambda each: each.name, lambda each: (each.operator, each.outputs, each.where)
+    )
+    for name, steps in lines:
+        operator = replace(steps[0], macs=sum(step.macs for step in steps))
         table.add_row(
             escape(operator.operator),
-            NameCell(operator.name),
+            NameCell(name),
             *([_shapes(operator.inputs, "\n")] if wide else []),
             _shapes(operator.outputs, "\n"),
             operator.dtype,

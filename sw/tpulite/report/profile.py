@@ -1,7 +1,8 @@
 """Profiles: what each layer of a network costs, and what holds it up."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from rich import box
 from rich.bar import Bar
@@ -18,6 +19,7 @@ from tpulite.program import Program
 from tpulite.quant.partition import HostSegment
 from tpulite.report.name_cell import NameCell
 from tpulite.report.spending import Activity, Cause, engine_activity, spend_cycles
+from tpulite.report.steps import join_steps
 from tpulite.report.traced_run import CYCLE_MODEL, TracedRun, trace_runs
 from tpulite.report.traffic import Traffic, dram_traffic, memory_uses
 from tpulite.runtime.host.libraries import library_name
@@ -137,9 +139,15 @@ class Profile(JupyterMixin):
         return engine_activity(self.runs)
 
     @property
+    def lines(self) -> tuple[LayerProfile, ...]:
+        """The layers; all time steps of one are one line."""
+        joined = join_steps(self.layers, lambda layer: layer.name, lambda layer: layer.where)
+        return tuple(_joined(name, steps, self.config) for name, steps in joined)
+
+    @property
     def slowest(self) -> tuple[LayerProfile, ...]:
-        """Up to three layers with the most cycles, each a hundredth of all or more."""
-        layers = sorted(self.layers, key=lambda layer: -layer.cycles)
+        """Up to three lines with the most cycles, each a hundredth of all or more."""
+        layers = sorted(self.lines, key=lambda layer: -layer.cycles)
         return tuple(layer for layer in layers[:3] if layer.cycles * 100 >= max(self.cycles, 1))
 
     def __rich__(self) -> Table:
@@ -226,7 +234,7 @@ def _utilization(macs: int, cycles: int, config: Config) -> float:
 
 
 def _table(profile: Profile) -> Table:
-    """Return a row for each layer, and the sum."""
+    """Return a row for each layer, or for all of its time steps, and the sum."""
     machine = [layer for layer in profile.layers if layer.where == "machine"]
     hides = any(not layer.cycles and layer.n for layer in machine)
     table = Table(
@@ -246,10 +254,27 @@ def _table(profile: Profile) -> Table:
     table.add_column("bound by", no_wrap=True)
     moved = sum(map(_moved, machine))
     table.add_column("DRAM", f"{moved:,}", justify="right", no_wrap=True)
-    longest = max((layer.cycles for layer in machine), default=0)
-    for layer in profile.layers:
+    longest = max((layer.cycles for layer in profile.lines if layer.where == "machine"), default=0)
+    for layer in profile.lines:
         table.add_row(*_cells(layer, profile.cycles, longest))
     return table
+
+
+def _joined(name: str, steps: Sequence[LayerProfile], config: Config) -> LayerProfile:
+    """Return the time steps of a layer as one."""
+    first, spent = steps[0], Counter[Cause]()
+    if len(steps) == 1:
+        return first
+    for step in steps:
+        spent.update(step.spent)
+    m, macs = sum(step.m for step in steps), sum(step.macs for step in steps)
+    rate = _utilization(macs, spent.total(), config)
+    traffic = first.traffic
+    for step in steps[1:]:
+        traffic += step.traffic
+    return replace(
+        first, name=name, spent=dict(spent.most_common()), m=m, utilization=rate, traffic=traffic
+    )
 
 
 def _cells(

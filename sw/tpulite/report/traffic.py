@@ -20,6 +20,13 @@ class Traffic:
     stores: Mapping[Window, int]
     commands: int  #: Bytes of the commands, which are fetched once.
 
+    def __add__(self, other: "Traffic") -> "Traffic":
+        loads, stores = (
+            {window: mine[window] + more[window] for window in mine}
+            for mine, more in ((self.loads, other.loads), (self.stores, other.stores))
+        )
+        return Traffic(loads, stores, self.commands + other.commands)
+
     @property
     def read_bytes(self) -> int:
         """All bytes read from DRAM."""
