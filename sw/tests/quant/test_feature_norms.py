@@ -110,14 +110,14 @@ def samples(*shape: int) -> list[dict[str, np.ndarray]]:
     return [{"x": draw(*shape, seed=seed) * size} for seed, size in enumerate(sizes)]
 
 
-def quantized(data: bytes, feeds: list[dict[str, np.ndarray]], path) -> Model:
+def quantized(data: bytes, feeds: list[dict[str, np.ndarray]], path, crossings: int = 2) -> Model:
     """Check the network that becomes of another one."""
     assert default_numerics(data) == "litert-ref"
     path.write_bytes(quantize_onnx(data, feeds, numerics="litert-ref"))
     (output,) = measure_quality(fixed_batch(data), path.read_bytes(), feeds).outputs
     assert output.cosine > 0.995
     model = Model.load(path, options=quick_options())
-    assert (len(model.programs), model.crossings) == (1, 2)
+    assert (len(model.programs), model.crossings) == (1, crossings)
     return model
 
 
@@ -158,6 +158,19 @@ def test_weights_of_float16_are_weights(tmp_path):
     y = b.node("Cast", y, to=onnx.TensorProto.FLOAT)
     feeds, path = samples(1, 3, 8, 8), tmp_path / "net.onnx"
     model = quantized(b.build(y, dtype="float32"), feeds, path)
+    assert compare_model(model, open_oracle("litert-ref", path, load_graph(path)), feeds[:1]).same
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (4, 4, 4)])
+def test_factors_that_are_computed_keep_a_group_norm_on_the_machine(tmp_path, shape):
+    b = OnnxBuilder(opset=21)
+    y = b.node("Conv", b.input("x", (1, 3, 8, 8)), draw(CHANNELS, 3, 3, 3), pads=[1] * 4)
+    y = b.node("Reshape", y, np.array([1, CHANNELS, *shape]))
+    factors, (_, addends) = b.input("factors", (CHANNELS,)), affine()
+    y = b.node("Relu", b.node("GroupNormalization", y, factors, addends, num_groups=GROUPS))
+    feeds = [each | {"factors": draw(CHANNELS)} for each in samples(1, 3, 8, 8)]
+    path = tmp_path / "net.onnx"
+    model = quantized(b.build(y, dtype="float32"), feeds, path, crossings=3)
     assert compare_model(model, open_oracle("litert-ref", path, load_graph(path)), feeds[:1]).same
 
 

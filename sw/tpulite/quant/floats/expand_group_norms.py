@@ -21,16 +21,34 @@ _VECTORS = 2
 def _standard(e: Expansion) -> bool:
     """Normalize groups: x [B, C, ...], factors and addends, one a channel or one a group."""
     groups, rank = int(e.flags["num_groups"]), len(e.shape(0))
-    factors, addends = e.value(1), e.value(2)
-    if factors is None or addends is None or not rank:
+    channels = e.shape(0)[1] if rank else None
+    if not channels or channels % groups:
         return False
-    if factors.size == groups:  # before opset 21
-        channels = e.shape(0)[1]
-        if not channels or channels % groups:
-            return False
-        factors, addends = (np.repeat(x, channels // groups) for x in (factors, addends))
-    _normalize(e, e.input(0), groups, factors, addends, rank, y=e.node.output[0])
+    names = [_of_channels(e, index, groups, channels, rank) for index in (1, 2)]
+    if "" in names:
+        return False
+    _normalize(e, e.input(0), groups, *names, y=e.node.output[0])
     return True
+
+
+def _of_channels(e: Expansion, index: int, groups: int, channels: int, rank: int) -> str:
+    """Return an input with a number for each channel, or empty if it cannot be one."""
+    value = e.value(index)
+    if value is not None:
+        if value.size == groups:  # before opset 21
+            value = np.repeat(value, channels // groups)
+        return _constant(e, value, rank)
+    if e.shape(index) != [channels]:
+        return ""
+    return e.add("Reshape", e.input(index), e.constant(np.array(_channels_first(rank))))
+
+
+def _constant(e: Expansion, value: np.ndarray, rank: int) -> str:
+    return e.constant(value.astype(np.float32).reshape(_channels_first(rank)))
+
+
+def _channels_first(rank: int) -> tuple[int, ...]:
+    return (-1, *(1,) * (rank - 2))
 
 
 def _contributed(e: Expansion) -> bool:
@@ -53,9 +71,8 @@ def _contributed(e: Expansion) -> bool:
     if last:
         x = e.add("Transpose", x, perm=[0, 3, 1, 2])
     curved = bool(e.flags.get("activation", 0))
-    z = _normalize(
-        e, x, int(e.flags["groups"]), factors, addends, _MAP, y="" if last or curved else y
-    )
+    names = [_constant(e, value, _MAP) for value in (factors, addends)]
+    z = _normalize(e, x, int(e.flags["groups"]), *names, y="" if last or curved else y)
     if curved:  # SiLU
         z = e.add("Mul", z, e.add("Sigmoid", z), y="" if last else y)
     if last:
@@ -63,24 +80,13 @@ def _contributed(e: Expansion) -> bool:
     return True
 
 
-def _normalize(
-    e: Expansion,
-    x: str,
-    groups: int,
-    factors: np.ndarray,
-    addends: np.ndarray,
-    rank: int,
-    *,
-    y: str,
-) -> str:
+def _normalize(e: Expansion, x: str, groups: int, gamma: str, beta: str, *, y: str) -> str:
     """Write the operators; return the name of the result, which is ``y`` if given."""
     flat = e.add("Reshape", x, e.constant(np.array([0, groups, -1])))
     one, zero = (e.constant(np.full(groups, value, np.float32)) for value in (1, 0))
     epsilon = float(e.flags.get("epsilon", _EPSILON))
     normal = e.add("InstanceNormalization", flat, one, zero, epsilon=epsilon)
     whole = e.add("Reshape", normal, e.add("Shape", x))
-    shape = (-1, *(1,) * (rank - 2))
-    gamma, beta = (e.constant(x.astype(np.float32).reshape(shape)) for x in (factors, addends))
     return e.add("Add", e.add("Mul", whole, gamma), beta, y=y)
 
 
