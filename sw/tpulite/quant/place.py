@@ -22,7 +22,12 @@ NATURAL_HOST = frozenset(
 )
 """Operators that a user expects on the host: of floats, of shapes, or of a network's last step."""
 
-_ALWAYS_HOST = ("argmax", "quantize", "dequantize", "transpose")
+_ALWAYS_HOST = {
+    "argmax": "its result has 32 or 64 bits",
+    "quantize": "the CPU makes integers of floats",
+    "dequantize": "the CPU makes floats of integers",
+}
+"""Why operators run on the CPU that the machine does not have."""
 
 _PRODUCTS = Conv | Depthwise | MatMul | Transpose | TransposedConv
 
@@ -113,7 +118,7 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
         lower_node(node, context)
     except UnsupportedError as error:
         del context.layers[count:]
-        reason = f"{node.op} always runs on the CPU" if node.op in _ALWAYS_HOST else str(error)
+        reason = _ALWAYS_HOST.get(node.op, str(error))
         return NodePlacement("host", reason, _is_natural(node))
     if any(isinstance(layer, _PRODUCTS) for layer in context.layers[count:]):
         return NodePlacement("MXU")

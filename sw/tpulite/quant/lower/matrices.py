@@ -92,7 +92,7 @@ def lower_transpose(node: Node, context: GraphContext) -> None:
     """
     source, target = node.inputs[0], node.outputs[0]
     if source in context.graph.given or target in context.graph.wanted:
-        raise UnsupportedError("it swaps channels with rows or columns")
+        raise UnsupportedError("it is at an end of the network, where the CPU orders the elements")
     found = _without_units(context.tensor(source).shape, node["perm"])
     if found is None:
         raise UnsupportedError("it moves the batch axis")
