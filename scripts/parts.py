@@ -43,9 +43,10 @@ def measured(name: str) -> Size | None:
 def _placed(pnr: dict) -> str:
     """Say what was placed where and how, by the options of `make pnr` that are no default."""
     seeds = sorted(map(int, pnr["fmax_mhz"]))
-    how = ["as one" if pnr["flat"] else "by blocks", f"seed {' '.join(map(str, seeds))}"]
+    how = ["one block" if pnr["flat"] else "by blocks"]
+    how += [f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"]
     how += [f"weight {pnr['weight']}"] if pnr["weight"] != TIMING_WEIGHT else []
-    how += [f"strives for {pnr['mhz']} MHz"] if pnr.get("mhz") else []
+    how += [f"target {pnr['mhz']} MHz"] if pnr.get("mhz") else []
     how += ["alternate"] if pnr["alternate"] else []
     how += [f"{pnr['placer']} placer"] if pnr["placer"] != PLACERS[0] else []
     how += [f"blockages {pnr['blockages']}"] if pnr.get("blockages") else []
