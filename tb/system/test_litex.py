@@ -106,7 +106,7 @@ def test_the_system_says_7_and_goes_on_after_errors(system, tmp_path):
     assert "serial2tcp" not in (system.folder / "gateware" / "sim_config.js").read_text()
     assert lines[-1] == "done, 5 errors"
     figures = r"\d+ cycles, -?\d+ to start and end, \d+ for tensors"
-    assert re.fullmatch(f"mlp: it says {DIGIT}, {figures}, 0 wrong bytes", lines[-2])
+    assert re.fullmatch(f"mlp: class {DIGIT}, {figures}, 0 wrong bytes", lines[-2])
     said = dict(line.split(": ", 1) for line in lines[-7:-2])
     assert said.pop("other") == (
         "error 2, compiled for another version or configuration of the chip"
@@ -194,7 +194,7 @@ def test_another_clock_or_cpu(options, tmp_path):
     other = BuiltSystem(tmp_path / "soc", CONFIG, **options)
     other.build({"mlp": exported(tmp_path, "mlp", CONFIG)})
     *_, result, last = other.lines()
-    assert result.startswith(f"mlp: it says {DIGIT}, ") and last == "done, 0 errors"
+    assert result.startswith(f"mlp: class {DIGIT}, ") and last == "done, 0 errors"
 
 
 @pytest.mark.regress("the protocol is tested in seconds by test_mlperf.py")

@@ -2,7 +2,7 @@
  *
  * NETWORKS lists them: X(mlp) X(kws). Each one gives a line:
  *
- *     mlp: it says 7, 6887 cycles, 700 to start and end, 20000 for tensors, 0 wrong bytes
+ *     mlp: class 7, 6887 cycles, 700 to start and end, 20000 for tensors, 0 wrong bytes
  *     mlp: error 2, compiled for another version or configuration of the chip
  *
  * and the last line is "done, N errors". Cycles are those of the chip; then those that the CPU needs
@@ -106,7 +106,7 @@ static int run(const entry *each)
         printf("%s: the chip has ended, but the CPU has seen no interrupt\n", each->name);
         return 0;
     }
-    printf("%s: it says %lu, %lu cycles, %ld to start and end, %lu for tensors, %lu wrong bytes\n",
+    printf("%s: class %lu, %lu cycles, %ld to start and end, %lu for tensors, %lu wrong bytes\n",
            each->name,
            (unsigned long)tpulite_class(each->network, each->outputs[0]),
            (unsigned long)account.cycles, (long)(int32_t)(around - (uint32_t)account.cycles),
