@@ -66,7 +66,7 @@ def _graph(seed: int) -> Compilation:
 def _on_chip(seed: int, case: Compilation) -> dict[str, int]:
     program = case.compile_if_it_fits()
     if program is None:
-        return {"without room": 1}
+        return {"too large": 1}
     stall = _STALLS[seed // len(MACHINES) % len(_STALLS)]
     device = RtlDevice(
         case.config, dram_bytes=_DRAM_BYTES, stall=stall, jitter=int(50 * stall), seed=seed

@@ -22,7 +22,7 @@ __all__ = [
     "validated_graph",
 ]
 
-_NO_ROOM = {"without room": 1}
+_NO_ROOM = {"too large": 1}
 
 
 def random_graph_on_golden(seed: int) -> dict[str, int]:

@@ -103,4 +103,4 @@ def _onnx(seed: int) -> bytes:
 
 
 def _hosted(model: Model) -> dict[str, int]:
-    return {} if model.layers else {"all on the host": 1}
+    return {} if model.layers else {"all on the CPU": 1}
