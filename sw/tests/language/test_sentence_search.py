@@ -171,7 +171,7 @@ def test_bad_input_is_one_line(tpulite, search, texts, folder, tmp_path):
         ),
         ((texts, " "), "the question is empty"),
         ((texts, "bread", "--top", "0"), "--top: 0 is not in the range"),
-        ((texts,), "QUESTION... is missing"),
+        ((texts,), "QUESTION is missing"),
         ((texts, "bread", "--length", "17"), "has texts of 16 tokens, not 17"),
         ((texts, "bread", "--device", "gpu"), "gpu: no such device"),
     ):

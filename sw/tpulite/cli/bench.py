@@ -76,12 +76,13 @@ _WIDTH = 134
 @option(
     "--operators",
     is_flag=True,
-    help="Measure single operators; names are patterns, and --quick takes the smallest shapes.",
+    help="Measure single operators; NAMES are patterns, and --quick takes the smallest shapes.",
 )
 @option(
     "--published",
     is_flag=True,
-    help="Measure published networks with drawn weights; names are patterns, --quick small ones.",
+    help="Measure published networks with random weights; NAMES are patterns, and --quick takes "
+    "the small ones.",
 )
 @option(
     "--compile",
@@ -94,7 +95,8 @@ _WIDTH = 134
 @option(
     "--device",
     default="rtl",
-    help="Device to run on; model: the golden machine, with cycles of the cycle model.",
+    metavar="NAME",
+    help="Device to run on, or model: the golden model, with cycles of the cycle model.",
 )
 @config_option
 @memory_option

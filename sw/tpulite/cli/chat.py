@@ -47,11 +47,9 @@ class Kept(TypedDict):
     group=Topic.INPUT,
     type=click.IntRange(min=1),
     default=64,
-    help="Length.",
+    help="Maximum number of tokens to generate.",
 )
-@option(
-    "--system", group=Topic.INPUT, help="What the model should be.  [default: as its makers say]"
-)
+@option("--system", group=Topic.INPUT, help="System prompt.  [default: that of the model]")
 @option(
     "--plain",
     group=Topic.INPUT,
@@ -63,34 +61,39 @@ class Kept(TypedDict):
     group=Topic.INPUT,
     type=click.FloatRange(min=0),
     default=0.0,
-    help="0 takes the most likely token, 1 draws as the model says.",
+    help="0 takes the most likely token; 1 samples from the model's distribution.",
 )
-@option("--top-k", group=Topic.INPUT, type=click.IntRange(min=1), help="Draw among so many tokens.")
+@option(
+    "--top-k",
+    group=Topic.INPUT,
+    type=click.IntRange(min=1),
+    help="Sample from the N most likely tokens.",
+)
 @option(
     "--top-p",
     group=Topic.INPUT,
     type=click.FloatRange(min=0, max=1, min_open=True),
-    help="Draw among tokens that together have this probability.",
+    help="Sample from the most likely tokens with this total probability.",
 )
 @option(
     "--seed",
     group=Topic.INPUT,
     type=click.IntRange(min=0),
     default=0,
-    help="Of the draws.",
+    help="Seed of the sampling.",
 )
 @option(
     "--positions",
     group=Topic.INPUT,
     type=click.IntRange(min=1),
-    help=f"Tokens that the cache holds, the prompt included.  [default: {POSITIONS}]",
+    help=f"Size of the KV cache in tokens, prompt included.  [default: {POSITIONS}]",
 )
 @option(
     "--weights",
     group=Topic.NUMERICS,
     type=Choice(("int8", "int4")),
     default="int8",
-    help="Weights of products; int4 is for machines that have it, as 16x16,int4=1.",
+    help="Type of the weights; int4 needs a machine with it, such as 16x16,int4=1.",
 )
 @device_option("golden")
 @config_option
@@ -111,10 +114,11 @@ def chat(  # noqa: PLR0913 - options of the command
     config_name: str,
     mhz: float | None,
 ) -> None:
-    """Let a language model (.gguf, .safetensors, smollm2 or story) answer a prompt.
+    """Run a language model (.gguf, .safetensors, smollm2 or story) on a prompt.
 
-    The text is on standard output as it comes, the account behind it on standard error. The model
-    story comes with tpulite: it knows 216 words and marks, and the prompt is how its story begins.
+    The text goes to standard output as it is generated; a summary of cycles and speed goes to
+    standard error. The model story comes with tpulite: it knows 216 words and marks, and continues
+    the beginning of a story.
     """
     sampling = Sampling(temperature, top_k, top_p, seed)
     console = Console(stderr=True)

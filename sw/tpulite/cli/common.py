@@ -42,7 +42,8 @@ config_option = option(
     "config_name",
     group=Topic.MACHINE,
     default="16x16",
-    help=f"Configuration: {', '.join(CONFIGS)}; with changed fields: 16x16,ub_rows=4096.",
+    metavar="NAME",
+    help=f"Machine: {', '.join(CONFIGS)}; or one with changed fields: 16x16,ub_rows=4096.",
 )
 
 csv_option = option(
@@ -120,6 +121,7 @@ def device_option(
         "--device",
         group=Topic.MACHINE,
         default=default,
+        metavar="NAME",
         callback=check,
         help=text,
     )

@@ -50,7 +50,7 @@ def _print(console: Console, needs: list[Need]) -> None:
         lacking = f"missing {', '.join(need.missing)}" if need.missing else ""
         text = f"{need.part}: {'; '.join(filter(None, (lacking, need.found)))}"
         say(console, text)
-    say(console, f"files that can be made again are in {cache_home()} (TPULITE_CACHE)")
+    say(console, f"cache: {cache_home()} (TPULITE_CACHE names another folder)")
 
 
 def _next(uses: tuple[Use, ...]) -> str:

@@ -24,6 +24,7 @@ from tpulite.cli.reading import Reading, plan_options
 from tpulite.cli.views import page_option
 from tpulite.cli.workers import Workers, study_progress, worker_options
 from tpulite.configs import named_chip
+from tpulite.counted import counted
 from tpulite.explore.chip import count_on_chip
 from tpulite.explore.energy import TABLES
 from tpulite.explore.families import FAMILIES
@@ -75,6 +76,7 @@ def _objectives(context: click.Context, parameter: click.Parameter, text: str) -
     group=Topic.SEARCH,
     default="cycles,area,bram,energy",
     callback=_objectives,
+    metavar="NAME[,NAME...]",
     help=f"What to minimize: {', '.join(OBJECTIVES)}.",
 )
 @option(
@@ -199,7 +201,7 @@ def explore(  # noqa: PLR0913 - options of the command
     best = pareto([point for point in points if not limits.broken(point)], objectives)
     said = answer(points, limits)
     first = sorted(best, key=lambda point: point.objective(objectives[0]))[: simulated or 0]
-    counted = list(count_on_chip(parts, space, first, options))
+    simulations = list(count_on_chip(parts, space, first, options))
     if html is not None:
         study_page = Shown(points, best, limits, objectives, said)
         write_whole(html, partial(write_study, study=study_page))
@@ -211,7 +213,7 @@ def explore(  # noqa: PLR0913 - options of the command
         "points": [point.as_dict() | {"why_not": limits.broken(point)} for point in points],
         "best": [numbers[id(point)] for point in best],
         "answer": said,
-        "chip": [each.as_dict() for each in counted],
+        "chip": [each.as_dict() for each in simulations],
     }
     save_json(json_path, record)
     if not is_stdout(json_path) and not is_stdout(csv_path):
@@ -219,14 +221,13 @@ def explore(  # noqa: PLR0913 - options of the command
         console = Console()
         if shown:
             console.print(points_table(shown, best, limits, objectives))
-        text = (
-            f"{len(points):,} points, {len(best):,} (*) on the Pareto front of {_list(objectives)}"
-        )
+        front = f"{len(best):,} (*) on the Pareto front of {_list(objectives)}"
+        text = f"{counted(len(points), 'point')}, {front}"
         text += "" if len(shown) == len(points) else "; --csv and --json have all"
         for line in (*reasons(shown, limits), text, said):
             say(console, line)
-        if counted:
-            console.print(chip_table(counted))
+        if simulations:
+            console.print(chip_table(simulations))
 
 
 def _read(

@@ -92,7 +92,10 @@ def info(file: Path | None) -> None:
     if file is not None:
         if not file.exists() and str(file).split(",")[0] not in CONFIGS:
             hint = which_file(file, CONFIGS)
-            raise ValueError(f"{file}: no such file or configuration{hint}")
+            raise ValueError(
+                f"{file}: no such compiled file or configuration{hint}; for a network, type "
+                f"tpulite inspect {file}"
+            )
         console = Console()
         for line in (_contents(file) if file.exists() else _machine(str(file))).splitlines():
             say(console, line)

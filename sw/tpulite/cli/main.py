@@ -18,8 +18,8 @@ _SECTIONS = {
         "compile": ("compile:compile_file", "Compile a network to a .tpulite file."),
         "run": ("run", "Run a network: outputs, accuracy, cycles."),
         "profile": ("profile", "Show cycles per layer, bottlenecks, and advice."),
-        "chat": ("chat", "Let a language model (.gguf, .safetensors) answer."),
-        "search": ("search", "Find passages of text files by a sentence encoder."),
+        "chat": ("chat", "Run a language model (.gguf, .safetensors)."),
+        "search": ("search", "Search text files by meaning."),
     },
     "Correctness": {
         "evaluate": ("evaluate", "Measure accuracy on a data set, with a confusion matrix."),
@@ -35,13 +35,13 @@ _SECTIONS = {
         "info": ("info", "Describe a compiled file; list configurations and devices."),
         "disasm": ("info:disasm", "Print the commands of a compiled network."),
         "bind": ("bind:bind_file", "Compile once for a range of input shapes."),
-        "gemm": ("gemm", "Multiply matrices; show panels, tiles and cycles."),
+        "gemm": ("gemm", "Multiply random matrices; show panels, tiles and cycles."),
         "bench": ("bench", "Run the benchmarks, compared with other accelerators."),
         "regress": ("regress", "Test tpulite itself on random networks."),
     },
     "Setup": {
-        "doctor": ("doctor", "Show what is installed, and what to install."),
-        "zoo": ("zoo", "List and fetch the networks that have a name."),
+        "doctor": ("doctor", "Show what is missing, and how to install it."),
+        "zoo": ("zoo", "List and fetch networks by name."),
         "cache": ("cache", "Show or clear the cache."),
     },
 }
@@ -101,7 +101,8 @@ def _said(error: click.ClickException) -> str:
     param = error.param
     name = max(param.opts, key=len)
     if isinstance(param, click.Argument):
-        name = param.metavar or (param.name or "").upper()
+        name = (param.metavar or (param.name or "").upper()).removesuffix("...")
+        name = name[1:-1] if name.startswith("[") else name
     if not isinstance(error, click.MissingParameter):
         return f"{name}: {error.message}"
     path = "tpulite" if error.ctx is None else error.ctx.command_path

@@ -22,7 +22,7 @@ memory_option = option(
     group=Topic.COMPILER,
     default=_DEFAULTS.memory,
     metavar="NAME[,FIELD=VALUE...]",
-    help=f"DRAM to plan for and predict with: {', '.join(MEMORIES)}.",
+    help=f"DRAM to plan for and predict with: {', '.join(MEMORIES)}; or two: sram+flash.",
 )
 
 _OPTIONS = (
@@ -45,14 +45,14 @@ _OPTIONS = (
         multiple=True,
         metavar="NAME[,NAME]",
         help=f"Leave out mechanisms ({', '.join(x.replace('_', '-') for x in SWITCHES)}) or passes "
-        "of the compiler, to see what they are worth.",
+        "of the compiler, to measure what they are worth.",
     ),
     option(
         "--grouping",
         group=Topic.COMPILER,
         type=Choice(GROUPINGS),
         default=_DEFAULTS.groups,
-        help="Choose layer groups by predicted cycles, or as the source document does.",
+        help="Form layer groups by predicted cycles, or as in the LayerGroup document.",
     ),
     option(
         "--halo-guard",
@@ -85,14 +85,16 @@ _OPTIONS = (
         group=Topic.COMPILER,
         type=int,
         default=_DEFAULTS.effort,
-        help="Search budget in commands for a network of up to two layers; more find better plans.",
+        help="Search budget in estimated commands: more may find a faster program, 0 compiles "
+        "fastest.",
     ),
     option(
         "--order",
         group=Topic.COMPILER,
         type=Choice(ORDERS),
         default=_DEFAULTS.order,
-        help="Loop order of dense layers: auto, or K (the summed axis) outermost or innermost.",
+        help="Loop order of dense layers: the fastest, or K (the summed axis) outermost (document) "
+        "or innermost (panels).",
     ),
     memory_option,
     option(

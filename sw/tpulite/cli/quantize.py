@@ -88,14 +88,14 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     type=Choice(("int8", "int4")),
     default="int8",
-    help="int4 rounds weights of products to 4 bits; those that lose most stay int8, so that every "
-    "output has the least cosine.",
+    help="int4 rounds weights of products to 4 bits; those that lose most stay int8 until every "
+    "output has --min-cosine.",
 )
 @option(
     "--symmetric",
     group=Topic.NUMERICS,
     is_flag=True,
-    help="Use zero point 128 for activations (symmetric).",
+    help="Quantize activations symmetrically (uint8 with zero point 128).",
 )
 @option(
     "--percentile",
@@ -116,7 +116,7 @@ _BLAMED = 3
     group=Topic.NUMERICS,
     type=click.FloatRange(0, 1),
     default=0.98,
-    help="Least cosine of each output to the float network's; below it the exit code is 1.",
+    help="Minimum cosine of each output to the float network's; below it the exit code is 1.",
 )
 @option(
     "--exact",
@@ -148,15 +148,16 @@ def quantize(  # noqa: PLR0913 - options of the command
 ) -> None:
     """Quantize a float network (.onnx, .tflite) to int8 with samples of your data.
 
-    With --weights int4 the weights of products get 4 bits: those of a float .onnx file, or of a
-    .tflite file that is int8 already. An .onnx file with float activations may have integer
-    weights.
+    Any runtime opens the resulting file; ONNX files are in QDQ format. The tables compare every
+    output with the float network, and show the tensors that lose most; --json and --csv have all
+    tensors. In ONNX files, activations that lose most stay in floats until every output has
+    --min-cosine.
 
-    Any runtime opens the resulting file; ONNX operators are quantized in QDQ format. The tables
-    show every output against the float network, and the tensors that lose most; --json and --csv
-    have all tensors. In ONNX files, activations that lose most stay in floats until every output
-    has the least cosine. Files with the numerics litert-ref name them: softmax, normalizations and
-    GELU are LiteRT's integer operators there, and run on the machine.
+    The weights of an .onnx file with float activations may be integers. --weights int4 takes a
+    float .onnx file, or a .tflite file that is int8 already.
+
+    By default, softmax, normalizations and GELU of transformers become LiteRT's integer operators,
+    which run on the machine; the file names these numerics (litert-ref).
     """
     data = network.read_bytes()
     tflite = data[4:8] == TFLITE

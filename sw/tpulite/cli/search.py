@@ -71,19 +71,19 @@ class _Answer:
     group=Topic.NETWORK,
     type=click.Path(path_type=Path),
     default=MINILM.name,
-    help="Sentence encoder: a folder of safetensors, or an ONNX file of floats or int8.",
+    help="Sentence encoder: a folder with safetensors, or a float or int8 ONNX file.",
 )
 @option(
     "--tokenizer",
     group=Topic.NETWORK,
     type=PATH,
-    help="Its tokenizer.json.  [default: the one beside it]",
+    help="tokenizer.json of the encoder.  [default: the one in its folder]",
 )
 @option(
     "--length",
     group=Topic.NETWORK,
     type=click.IntRange(min=1),
-    help=f"Tokens of a passage or question.  [default: {LENGTH}]",
+    help=f"Maximum tokens of a passage or question.  [default: {LENGTH}]",
 )
 @option(
     "--no-cache",
@@ -115,7 +115,7 @@ def search(  # noqa: PLR0913 - options of the command
     passages come first. A float encoder is quantized to int8 when it is first used. That network,
     its programs and all vectors are cached.
 
-    The passages are on standard output, the account behind them on standard error.
+    The passages go to standard output, a summary of cycles and speed to standard error.
     """
     if any(not question.strip() for question in questions):
         raise ValueError("the question is empty")
