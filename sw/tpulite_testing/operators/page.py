@@ -34,15 +34,17 @@ inspect` reports the same for your file.
 - **numpy**: on the CPU by numpy. **library**: on the CPU by LiteRT (TFLite files) or ONNX Runtime
   (ONNX files).
 
-The page covers int8 and uint8. Operators on floats and other integers, and operators that the
-tables do not list, run on the CPU; but a [machine with int16](decisions/0033-int16.md) runs
-convolutions, depthwise and transposed ones, pools, means, maxima, sums, ReLUs, `SVDF`, `QUANTIZE`
-and what moves tensors of int16 with all numerics of LiteRT, and `FULLY_CONNECTED` with those of
-TFLite Micro; not `MUL`, `LOGISTIC` and `TANH`. `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around
-convolutions become dilations on the machine; elsewhere they run on the CPU. In a network, cheap
-operators next to a CPU part are fused into it, where that saves transfers. `--exact bm1684x`
-defines convolutions,
-depthwise and dense layers, and operators that do not round.
+The tables are for int8 and uint8. Operators on floats and other integers, and operators that the
+tables do not list, run on the CPU.
+
+- A [machine with int16](decisions/0033-int16.md) also runs int16 activations of convolutions
+  (depthwise and transposed ones included), pools, `MEAN`, maxima, ReLUs, `ADD`, `SUB`,
+  `SVDF`, `QUANTIZE` and data movement, with all numerics of LiteRT, and `FULLY_CONNECTED` with
+  those of TFLite Micro. `MUL`, `LOGISTIC` and `TANH` of int16 run on the CPU.
+- `SPACE_TO_BATCH_ND` and `BATCH_TO_SPACE_ND` around a convolution become its dilation.
+- In a network, cheap operators next to a CPU part are fused into it, where that saves transfers.
+- `--exact bm1684x` defines only convolutions, depthwise and dense layers, and operators that do
+  not round.
 """
 
 _TITLES = {"pick": "selection"}
@@ -85,7 +87,7 @@ def page(probe: Probe, conditions: Conditions) -> str:
     forms = sorted(quantized_forms().items())
     names = ", ".join(f"`{name}` as `{plain}`" for name, plain in forms)
     text = f"Quantized forms of operators are counted with the plain ones: {names}."
-    lines += ["", *textwrap.wrap(text, 120), "", "## Operators that always run on the CPU", ""]
+    lines += ["", *textwrap.wrap(text, 120), "", "## Operators left to the CPU", ""]
     lines += [f"- `{name}`: {reason}." for name, reason in LEFT.items()]
     return "\n".join([*lines, "", *_conditions(conditions, users)]).rstrip() + "\n"
 
