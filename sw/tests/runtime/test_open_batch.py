@@ -259,6 +259,21 @@ def test_shapes_that_the_data_decide_stay_open():
     assert simplify(graph).tensors[graph.outputs[0]].shape == (2,)
 
 
+def test_a_reshape_of_as_many_rows_as_the_data_decide_is_the_librarys(tmp_path):
+    """Loops of padded non-maximum suppression end so."""
+    b = OpenBuilder()
+    x = b.start(4)
+    positive, found = b.tensor((1, 4), dtype="bool"), b.tensor((1, 2), dtype="int64")
+    b.operator("GREATER", [x, b.constant(np.zeros((1, 4), np.int8), 0.05, -3)], [positive])
+    b.operator("WHERE", [positive], [b.open(found, -1, 2)])
+    flat = b.open(b.tensor((1,), dtype="int64"), -1)
+    b.operator("RESHAPE", [found, b.known([-1])], [flat])
+    (tmp_path / "net.tflite").write_bytes(b.build(flat))
+    values = np.array([[1, -9, 5, -3]], np.int8)
+    result = Model.load(tmp_path / "net.tflite").run(values).output
+    np.testing.assert_array_equal(result.reshape(-1), [0, 0, 0, 2])
+
+
 def test_files_with_operators_that_litert_lacks_are_read_as_they_are_stored():
     b = OpenBuilder()
     x = b.start(4)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -78,9 +79,13 @@ def load_tflite(data: bytes, name: str = "network", given: GivenShapes = AS_IN_F
             continue
         label = f"{operator.code.lower()}_{i}"
         try:
-            nodes.append(_node(label, operator, tensors, model))
+            node = _node(label, operator, tensors, model)
         except ValueError as error:
             raise ValueError(f"node {label!r}: {error}") from error
+        if unsettled is None and _is_guessed(node, operator, tensors, model):
+            reason = {"reason": "only the run knows its shape"}
+            node = dataclasses.replace(node, op="unsupported", attributes=reason)
+        nodes.append(node)
     by_name = {tensor.name: tensor for tensor in tensors.values()}
     nodes = _drop_first_axes(nodes, by_name)
     own = {tensors[i].name: i for i in kept_variables(model)}
@@ -183,6 +188,17 @@ def _node(label: str, file: FileOperator, tensors: dict[int, Tensor], model: Fil
         attributes,
         f"{file.code} {file.custom}".strip(),
     )
+
+
+def _is_guessed(
+    node: Node, file: FileOperator, tensors: Mapping[int, Tensor], model: FileModel
+) -> bool:
+    """Tell whether a RESHAPE has another count of elements, as a first extent is not known."""
+    if node.op != "reshape":
+        return False
+    ends = file.inputs[0], file.outputs[0]
+    before, after = (math.prod(tensors[i].shape) for i in ends)
+    return before != after and any(min(model.tensors[i].signature, default=0) < 0 for i in ends)
 
 
 def _drop_first_axes(nodes: list[Node], tensors: dict[str, Tensor]) -> list[Node]:
