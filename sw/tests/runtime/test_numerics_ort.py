@@ -296,6 +296,24 @@ def test_products_of_a_weight_that_two_branches_share_do_not_saturate():
 
 
 @pytest.mark.usefixtures("_kernels")
+def test_weights_may_leave_out_zero_points_of_channels():
+    """With x64quantprecision alone, ONNX Runtime stops in the run."""
+
+    def network(*points: np.ndarray) -> bytes:
+        b, rng = OnnxBuilder(opset=13), np.random.default_rng(3)
+        x = b.quantize(b.input("x", (1, 32)), 0.03, 120, "uint8")
+        values = rng.integers(-127, 128, (10, 32)).astype(np.int8)
+        scales = np.full(10, 0.01, np.float32)
+        weight = b.node("DequantizeLinear", values, scales, *points, axis=0)
+        return b.build(b.node("Gemm", x, weight, np.ones(10, np.float32), transB=1))
+
+    x = {"x": RNG.normal(size=(1, 32)).astype(np.float32)}
+    for opened in (open_onnx, lambda data: open_session(data, "ENABLE_ALL")):
+        (wanted,) = opened(network(np.zeros(10, np.int8))).run(None, x)
+        np.testing.assert_array_equal(opened(network()).run(None, x)[0], wanted)
+
+
+@pytest.mark.usefixtures("_kernels")
 def test_literal_products_of_opset_21_do_not_saturate():
     """ONNX Runtime's own change of int8 weights knows QLinearMatMul of version 10 alone."""
     b, step, zero = OnnxBuilder(opset=21), np.float32(1 << 13), np.uint8(0)

@@ -112,8 +112,9 @@ def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
 
     Only where the default kernels saturate: on a CPU with AVX2 and without VNNI they add pairs of
     products in int16. The entry ``x64quantprecision`` makes int8 weights uint8, whose kernels are
-    exact. It throws if two operators share a weight or its zero point, so those are copied then. It
-    also throws for some files with int8 activations, whose default kernels are exact. At
+    exact. It throws if two operators share a weight or its zero point, so those are copied then;
+    its zero points of channels that the file leaves out do not run, so they are written. It also
+    throws for some files with int8 activations, whose default kernels are exact. At
     ``DISABLE_ALL`` it does nothing, nor for QLinearMatMul of opset 21, whose weights become uint8
     here. It makes constants of Add and Mul uint8, too, which may give these an integer kernel that
     rounds ties otherwise than the floats of an ordinary session.
@@ -128,7 +129,7 @@ def prefer_exact(opened: Callable[..., Any], data: bytes) -> Any:
     if not _saturates():
         return opened(data)
     with suppress(Exception):  # a file that is broken, as the last call says, too
-        data = _unsigned(data)
+        data = _with_points(_unsigned(data))
     for attempt in (lambda: data, lambda: _unshared(data)):
         with suppress(Exception):  # of classes of its own; what else is wrong, the last call says
             return opened(attempt(), x64quantprecision="1")
@@ -182,6 +183,27 @@ def _unsigned(data: bytes) -> bytes:
                 value = onnx.numpy_helper.to_array(tensor).view(np.uint8) ^ 0x80
                 graph.initializer.append(onnx.numpy_helper.from_array(value, node.input[i]))
     return model.SerializeToString() if made else data
+
+
+def _with_points(data: bytes) -> bytes:
+    """Return a file whose int8 constants with scales of channels have zero points, all 0."""
+    model = onnx.load_model_from_string(data)
+    graph = model.graph
+    known = {x.name: x for x in graph.initializer}
+    found = False
+    for node in graph.node:
+        if node.op_type != "DequantizeLinear" or any(node.input[2:]):
+            continue
+        weight, scale = (known.get(name) for name in node.input[:2])
+        if weight is None or scale is None or weight.data_type != onnx.TensorProto.INT8:
+            continue
+        if len(scale.dims) == 1:
+            del node.input[2:]
+            node.input.append(f"{node.output[0]}/zero_point")
+            zeros = np.zeros(tuple(scale.dims), np.int8)
+            graph.initializer.append(onnx.numpy_helper.from_array(zeros, node.input[2]))
+            found = True
+    return model.SerializeToString() if found else data
 
 
 def _unshared(data: bytes) -> bytes:
