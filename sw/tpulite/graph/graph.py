@@ -47,6 +47,10 @@ class Tensor:
     quantization: Quantization | None = None  #: What its integers mean.
     data: np.ndarray | None = None  #: Value of a constant.
 
+    def fits(self, value: np.ndarray) -> bool:
+        """Tell whether a value has as many elements as the shape says, which may be a guess."""
+        return self.dtype != "object" and value.size == math.prod(self.shape)
+
 
 @dataclass(frozen=True, eq=False)
 class Node:
@@ -131,6 +135,10 @@ class Origin:
         for before, perm in self.moves:
             value = value.reshape(before).transpose(perm)
         return value.reshape(shape)
+
+    def taken(self, value: np.ndarray, tensor: Tensor) -> np.ndarray:
+        """Return a library's value as the graph has it; of shapes unknown before, as it is."""
+        return self.from_file(value, tensor.shape) if tensor.fits(value) else value
 
     def to_file(self, value: np.ndarray) -> np.ndarray:
         """Return the file's value that a tensor stands for."""

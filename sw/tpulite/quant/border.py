@@ -44,8 +44,8 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
       the result reads each of its elements anyway.
     - Beside segments that a library runs, what saves crossings and costs little: segments of the
       machine, as long as they have a hundredth of its MACs together, and any of at most 4,096 MACs
-      between two of a library's. Segments with sums of int32 as results stay: they are steps of a
-      recurrence, which share one program.
+      between two of a library's, if the library has the numerics of the network. Segments with sums
+      of int32 as results stay: they are steps of a recurrence, which share one program.
     - What stands between a library and the machine where the file has no tensor.
 
     Parameters
@@ -60,7 +60,11 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
         return taken
     if not strict:
         taken |= _enlarged(placed)
-    return taken | _cheap(placed) | _without_tensor(placed) if placed.libraries else taken
+    if not placed.libraries:
+        return taken
+    if placed.exactness.is_of_format(placed.graph.format):
+        taken |= _cheap(placed)
+    return taken | _without_tensor(placed)
 
 
 def library_levels(graph: Graph, exactness: Exactness, levels: Mapping[str, int]) -> frozenset[int]:

@@ -75,6 +75,7 @@ CODES = {
     "sqrt": "SQRT",
     "rsqrt": "RSQRT",
     "gelu": "GELU",
+    "dequantize": "DEQUANTIZE",
     "quantize": "QUANTIZE",
     "requantize": "QUANTIZE",
     "softmax": "SOFTMAX",

@@ -32,6 +32,10 @@ class Exactness(StrEnum):
         """Whether it is TensorFlow Lite in some form."""
         return self.name.startswith(("LITERT", "TFLM"))
 
+    def is_of_format(self, file_format: str) -> bool:
+        """Tell whether the library that runs files of a format on the CPU has these numerics."""
+        return self.ort if file_format == "onnx" else self.litert
+
 
 def default_exactness(file_format: str) -> Exactness:
     """Return the exactness of a file format unless the user asks for another.

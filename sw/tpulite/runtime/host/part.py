@@ -1,6 +1,5 @@
 """Segments of the host: their files, and how they run."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +72,7 @@ class HostPart:
         try:
             results = run([self._given(name, origin, values) for name, origin in file.inputs])
             return {
-                name: _taken(results[index], self.graph.tensors[name], origin)
+                name: origin.taken(results[index], self.graph.tensors[name])
                 for name, origin, index in file.outputs
             }
         except Exception as error:  # a library's, for values that it cannot take; of wrong files
@@ -84,7 +83,7 @@ class HostPart:
         """Return what the library gets for a tensor of the graph."""
         tensor = self.graph.tensors[name]
         value = values[name] if tensor.data is None else tensor.data
-        if _shape_is_known(tensor, value):
+        if tensor.fits(value):
             value = origin.to_file(value)
         return np.asarray(value, order="C")  # scalars keep their rank
 
@@ -170,13 +169,3 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
 
 def _file_type(tensor: Tensor, origin: Origin) -> tuple[str, tuple[int, ...]]:
     return tensor.dtype, tensor.shape if origin.shape is None else origin.shape
-
-
-def _taken(value: np.ndarray, tensor: Tensor, origin: Origin) -> np.ndarray:
-    """Return a library's result as the graph has it; of shapes unknown before, as it is."""
-    return origin.from_file(value, tensor.shape) if _shape_is_known(tensor, value) else value
-
-
-def _shape_is_known(tensor: Tensor, value: np.ndarray) -> bool:
-    """Tell whether a value has as many elements as its tensor, whose shape may be a guess."""
-    return tensor.dtype != "object" and value.size == math.prod(tensor.shape)

@@ -81,12 +81,13 @@ def _parts(graph: Graph) -> Iterator[_Part]:
 def _is_integer(graph: Graph, node: Node) -> bool:
     """Tell whether TFLite has an operator for a node, all of whose activations are integers.
 
-    QUANTIZE may read floats: how it rounds halves is part of the numerics.
+    QUANTIZE may read floats and DEQUANTIZE make them: how they round is part of the numerics.
     """
     from tpulite.frontend.tflite.writer import CODES
 
-    if node.op == "quantize":
-        return graph.tensors[node.outputs[0]].dtype in _INTEGERS
+    if node.op in ("quantize", "dequantize"):
+        ends = (graph.tensors[x] for x in (node.inputs[0], node.outputs[0]))
+        return sum(tensor.dtype in _INTEGERS for tensor in ends) == 1
     ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
     activations = [x for x in ends if x.data is None]
     return node.op in CODES and all(x.dtype in _INTEGERS for x in activations)
@@ -137,9 +138,7 @@ def _by_file(graph: Graph, part: _Part, exactness: Exactness) -> Run:
             zip(keys, session.run(keys, feed | {x: values[x] for x in more}), strict=True)
         )
         return {
-            x: origins[x].from_file(
-                np.asarray(results[str(origins[x].key)]), graph.tensors[x].shape
-            )
+            x: origins[x].taken(np.asarray(results[str(origins[x].key)]), graph.tensors[x])
             for x in outputs
         }
 

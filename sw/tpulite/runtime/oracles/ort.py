@@ -70,12 +70,15 @@ def _runs(session: Any, graph: Graph, wanted: tuple[str, ...]) -> tuple[Run, Cal
     keys, states = list(dict.fromkeys(str(each.key) for each in found.values())), States(graph)
 
     def run(values: Values) -> dict[str, np.ndarray]:
-        results = session.run(keys, {**values, **states.given()})
+        try:
+            results = session.run(keys, {**values, **states.given()})
+        except Exception as error:  # it has classes of its own
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise ValueError(f"ONNX Runtime stops: {lines[0]}") from error
         every = dict(zip(keys, map(np.asarray, results), strict=True))
         shown = {}
         for name, origin in found.items():
-            value, shape = every[str(origin.key)], graph.tensors[name].shape
-            shown[name] = origin.from_file(value, shape) if value.size == np.prod(shape) else value
+            shown[name] = origin.taken(every[str(origin.key)], graph.tensors[name])
         states.keep(lambda name: shown[name])
         return shown
 

@@ -1,0 +1,74 @@
+"""Files with LiteRT's numerics whose floats ONNX Runtime computes in the middle."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from tpulite.frontend.onnx.file import load_onnx
+from tpulite.quant.partition import HostSegment
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import compare_model
+from tpulite.runtime.oracles.litert_onnx import open_litert_of_onnx
+from tpulite_testing.files.onnx_builder import OnnxBuilder
+from tpulite_testing.quick_options import quick_options
+
+
+class Net:
+    """Small convolutions, quantized, and operators that stay in floats between them."""
+
+    def __init__(self) -> None:
+        self.b, self.rng = OnnxBuilder(opset=17), np.random.default_rng(2)
+        self.x = self.b.quantize(self.b.input("x", (1, 3, 12, 12)), 0.03, 3)
+
+    def conv(self, x: str, channels: int, made: int, kernel: int = 3) -> str:
+        values = self.rng.integers(-127, 128, (made, channels, kernel, kernel)).astype(np.int8)
+        weight = self.b.weight(values, 0.004)
+        y = self.b.node("Conv", x, weight, pads=[kernel // 2] * 4)
+        return self.b.quantize(y, 0.05, -4)
+
+    def resize(self, x: str, mode: str, scale: float) -> str:
+        """Interpolate; halves of steps are frequent."""
+        scales = np.array([1, 1, scale, scale], np.float32)
+        y = self.b.node("Resize", x, "", scales, mode=mode)
+        return self.b.quantize(y, 0.05, -4)
+
+
+def checked(data: bytes, exact: str = "litert-ref", count: int = 6) -> Model:
+    """Compare a file with LiteRT's kernels; return the model."""
+    graph = load_onnx(data, "net")
+    model = Model.load(graph, exact=exact, options=quick_options())
+    rng = np.random.default_rng(3)
+    samples = [
+        {"x": rng.normal(size=graph.tensors["x"].shape).astype(np.float32)} for _ in range(count)
+    ]
+    assert compare_model(model, open_litert_of_onnx(graph, exact), samples).same
+    return model
+
+
+@pytest.mark.parametrize("exact", ["litert-ref", "litert-opt"])
+def test_what_rounds_behind_floats_rounds_as_litert_does(exact):
+    net = Net()
+    y = net.resize(net.conv(net.x, 3, 5), "linear", 4)
+    model = checked(net.b.build(net.b.node("ArgMax", y, axis=1, keepdims=0), dtype="int64"), exact)
+    hosts = [each for each in model.segments if isinstance(each, HostSegment)]
+    owns = [{node.op for node in each.nodes} for each in hosts if not each.library]
+    assert {"quantize", "dequantize"} in owns
+
+
+def test_small_products_between_floats_stay_on_the_machine():
+    net = Net()
+    y = net.conv(net.conv(net.x, 3, 16), 16, 8)
+    for _ in range(2):
+        y = net.conv(net.resize(y, "cubic", 1.5), 8, 8, kernel=1)
+    model = checked(net.b.build(y))
+    assert [each.where for each in model.summary()].count("MXU") == 4
+
+
+def test_results_whose_shape_the_data_decide_are_compared():
+    net = Net()
+    y = net.b.node("Reshape", net.conv(net.x, 3, 4), np.array([1, -1, 4]))
+    scores = net.b.node("Reshape", net.conv(net.x, 3, 1), np.array([1, 1, -1]))
+    limits = np.array([3]), np.float32([0.5]), np.float32([0.3])
+    checked(net.b.build(net.b.node("NonMaxSuppression", y, scores, *limits), dtype="int64"))
