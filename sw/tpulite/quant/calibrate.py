@@ -24,6 +24,7 @@ from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.floats.observe import Feed
 from tpulite.quant.floats.quantizer import Settings, quantize_prepared
 from tpulite.quant.floats.ranges import Method
+from tpulite.quant.floats.rounded import drop_idle_clips
 from tpulite.quant.int4_onnx import OPSET_INT4
 from tpulite.quant.prepare import HARD_SWISH, prepare, standard_opset, write_pads
 
@@ -124,6 +125,7 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
         try:
             least = OPSET_INT4 if int4 else HARD_SWISH
             fixed = _fixed(model, least)
+            drop_idle_clips(fixed, feeds)
             opset = standard_opset(fixed)
             fixed = with_shapes(fixed, opset)
             expand_operators(fixed, opset)
@@ -200,7 +202,9 @@ def _parse(data: bytes) -> onnx.ModelProto:
     for node in model.graph.node:
         if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
             name = node.name or node.output[0]
-            raise ValueError(f"Node {name!r}: the network is already quantized")
+            raise ValueError(
+                f"Node {name!r}: the network is already quantized; compile and run it as it is"
+            )
     return model
 
 

@@ -1,7 +1,7 @@
 """The float network that an ONNX file with integer weights stands for.
 
 Its weights are those that the file multiplies with: integers times scales. Activations that the
-file quantizes by what each run brings are the floats before that.
+file quantizes are the floats before that, by the ranges of fixed scales.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.constants import add_constant, drop_constants
 from tpulite.quant.floats.dead import drop_unread
 from tpulite.quant.floats.graph import Links
+from tpulite.quant.floats.rounded import clip_for_rounding
 
 _DYNAMIC = "DynamicQuantizeLinear"
 _TAKEN = 8
@@ -26,13 +27,16 @@ def dequantize_weights(model: onnx.ModelProto) -> None:
 
     Known is what ONNX Runtime's tools write: DynamicQuantizeLinear before MatMulInteger or
     ConvInteger, whose sums are scaled, also as one operator; DequantizeLinear of constants, and of
-    rows of a table; MatMulNBits, whose weights have a scale for each block. The rest stays.
+    rows of a table; MatMulNBits, whose weights have a scale for each block; and QuantizeLinear and
+    DequantizeLinear before operators whose results stay in floats, as ModelOpt, NNCF and brevitas
+    write them. The rest stays.
     """
     graph = model.graph
     if not has_integer_weights(graph):
         return
     _fold(model)
     links = Links(graph)
+    clip_for_rounding(links)
     for node in list(graph.node):
         if (rewrite := _REWRITES.get(node.op_type)) is not None:
             rewrite(node, links)
