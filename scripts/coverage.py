@@ -38,6 +38,7 @@ BENCHES = (
     "tb/system/test_chip_registers.py",
     "tb/system/test_full_counters.py",
     "tb/system/test_turns.py",
+    "tb/system/test_waiting.py",
     "tb/system/test_networks.py::test_every_simulator_counts_the_same",
     *("-k", "not icarus and not silicon and not verilog and not test_tb_ and not default"),
 )

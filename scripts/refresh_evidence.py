@@ -45,6 +45,7 @@ _SYSTEM = (
     "tb/system/test_random_programs.py",
     "tb/system/test_faults.py",
     "tb/system/test_turns.py",
+    "tb/system/test_waiting.py",
 )
 """What reaches components that only the chip has."""
 _JOBS = {"prove.py": "--jobs", "coverage.py": "--jobs", "flips.py": "--workers"}
