@@ -51,7 +51,8 @@ class Board:
         if self.fitting:
             return f"{self.part} has room for {', '.join(self.fitting)}"
         others = ", ".join(name for name, board in BOARDS.items() if board.fitting)
-        return f"{self.part} has room for no configuration beside the system, but {others} have"
+        none = f"{self.part} has no room for a configuration next to the system"
+        return f"{none}; these boards have: {others}"
 
     @property
     def elaborated_for(self) -> str:

@@ -243,7 +243,7 @@ def test_each_board_has_a_configuration_that_fits_but_the_smallest():
         assert board.config in CONFIGS
         assert board.config in board.fitting or name == "colorlight_i5"
     assert BOARDS["versa_ecp5"].advice == "LFE5U-45 has room for 4x4, ecp5-25"
-    assert "no configuration beside the system, but ulx3s," in BOARDS["colorlight_i5"].advice
+    assert "next to the system; these boards have: ulx3s, " in BOARDS["colorlight_i5"].advice
 
 
 @needs_litex
