@@ -21,7 +21,7 @@ def packed(
 ) -> bytes:
     """Return an archive of plain values that JSON can hold, and of other members by name."""
     about = {"format": f"tpulite-{kind}", "version": version, **metadata}
-    about = json.loads(json.dumps(about)) | {"sha256": _digest(about, parts)}
+    about |= {"sha256": _digest(about, parts)}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {f"{kind}.json": json.dumps(about).encode(), **parts}.items():

@@ -10,6 +10,7 @@ from tpulite.arch.config import COMMAND_BYTES, Config
 from tpulite.arch.isa import Command, decode
 from tpulite.arch.memory import REFERENCE_MEMORY, WINDOWS, MemoryTiming
 from tpulite.archive import holds, opened, packed
+from tpulite.command_columns import encode_commands
 from tpulite.tensor_spec import PackedRows, Patches, TensorSpec
 
 __all__ = [
@@ -88,7 +89,7 @@ class Program:
 
     @cached_property
     def _stream(self) -> bytes:
-        return b"".join(command.encode() for command in self.commands)
+        return encode_commands(self.commands)
 
     def pack(self) -> bytes:
         """Return the program as a file holds it; equal programs give equal bytes."""

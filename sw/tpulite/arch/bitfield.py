@@ -63,10 +63,10 @@ class Layout:
         return sum(field.width for field in self.fields)
 
     @cached_property
-    def _coders(self) -> tuple["_Coder", ...]:
+    def coders(self) -> tuple["Coder", ...]:
         """All that packing needs, worked out once: programs have thousands of commands."""
         offsets = accumulate((field.width - field.behind for field in self.fields), initial=0)
-        return tuple(map(_Coder.of, self.fields, offsets))
+        return tuple(map(Coder.of, self.fields, offsets))
 
     @cached_property
     def grown(self) -> dict[str, int]:
@@ -96,11 +96,11 @@ class Layout:
 
     def offsets(self) -> dict[str, int]:
         """Return the bit offset of each field, of its lowest bits if it is :attr:`grown`."""
-        return {coder.field.name: coder.offset for coder in self._coders}
+        return {coder.field.name: coder.offset for coder in self.coders}
 
     def problem(self, values: Mapping[str, int]) -> str | None:
         """Name the first field whose value is illegal and say why, or return None."""
-        for field, _, _, low, high, multiple, members in self._coders:
+        for field, _, _, low, high, multiple, members in self.coders:
             value = values[field.name]
             # Field.problem in one line.
             if not low <= value <= high or value % multiple or (members and value not in members):
@@ -118,7 +118,7 @@ class Layout:
         if (why := self.problem(values)) is not None:
             raise ValueError(why)
         word = 0
-        for field, offset, mask, *_ in self._coders:
+        for field, offset, mask, *_ in self.coders:
             word |= (int(values[field.name]) & mask) << offset
         for field, offset in self._grown:
             word |= (int(values[field.name]) >> field.width - field.behind) << offset
@@ -127,7 +127,7 @@ class Layout:
     def unpack(self, word: int) -> dict[str, int]:
         """Decode a word into field values; the inverse of :meth:`pack`, with nothing checked."""
         values = {}
-        for field, offset, mask, *_ in self._coders:
+        for field, offset, mask, *_ in self.coders:
             value = word >> offset & mask
             if field.signed and value > mask >> 1:
                 value -= mask + 1
@@ -138,19 +138,20 @@ class Layout:
         return values
 
 
-class _Coder(NamedTuple):
+class Coder(NamedTuple):
     """A field as packing and checking need it."""
 
-    field: Field
-    offset: int
-    mask: int
+    field: Field  #: The field.
+    offset: int  #: Its lowest bit in the word.
+    mask: int  #: Its bits there, but for those that lie behind all fields.
+    #: Least and largest legal value, and what legal values are multiples of.
     low: int
     high: int
     multiple: int
-    members: frozenset[int] | None
+    members: frozenset[int] | None  #: The legal values, if they have names.
 
     @classmethod
-    def of(cls, field: Field, offset: int) -> "_Coder":
+    def of(cls, field: Field, offset: int) -> "Coder":
         fits = field.range
         return cls(
             field,

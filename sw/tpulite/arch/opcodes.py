@@ -11,6 +11,8 @@ class Engine(IntEnum):
     MXU = 2  #: systolic array with the drain path of the VPU
     VPU = 3  #: vector path of the VPU
 
+    __hash__ = int.__hash__  # that of Enum is slow
+
 
 class Opcode(IntEnum):
     """The commands. Zero is not a valid opcode, so cleared memory is not a program."""
@@ -20,6 +22,8 @@ class Opcode(IntEnum):
     CONV = 3
     VECTOR = 4
     END = 15
+
+    __hash__ = int.__hash__  # that of Enum is slow
 
 
 class Drain(IntEnum):

@@ -4,8 +4,9 @@ from functools import partial
 
 import numpy as np
 
-from tpulite.arch.isa import COMMANDS, Opcode, illegal_combination
+from tpulite.arch.isa import Opcode, illegal_combination
 from tpulite.arch.memory import PAGE_BYTES, Window, WindowBinding
+from tpulite.command_columns import field_problems
 from tpulite.golden.effects.access import Footprint
 from tpulite.golden.effects.extents import ExtentFinder
 from tpulite.golden.effects.footprint import footprint
@@ -47,12 +48,10 @@ def check(program: Program) -> list[Violation]:
         program.config, buffer_written=buffer_written, dram_written=dram_written
     )
     finder = ExtentFinder(program.config, windows)
+    problems = field_problems(program.commands)
     ended = False
     for i, command in enumerate(program.commands):
-        values = {"opcode": command.opcode, **command.fields}
-        problem = COMMANDS[command.opcode].problem(values)
-        if problem is None:
-            problem = illegal_combination(command, program.config)
+        problem = problems.get(i) or illegal_combination(command, program.config)
         if problem is not None:
             detector.command(command, Footprint())
             detector.fault(f"FIELD: {problem}")

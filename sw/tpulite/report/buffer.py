@@ -1,6 +1,5 @@
 """Use of the unified buffer, found from the commands alone and not from the allocator."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,32 +46,29 @@ def live_rows(program: Program) -> tuple[np.ndarray, int]:
 
     See :func:`buffer_use`.
     """
-    count = len(program.commands)
-    begins, ends = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
-    used = np.zeros(program.config.ub_rows, bool)
-    for rows, born, read, over in find_lives(program):
-        used[rows] = True
-        first, last = np.maximum(born, 0), np.minimum(read, over - 1)
-        needed = last >= first  # unless the first command overwrites what was left there
-        np.add.at(begins, first[needed], 1)
-        np.add.at(ends, last[needed], 1)
+    lives = find_lives(program)
+    first, last = np.maximum(lives.born, 0), np.minimum(lives.read, lives.over - 1)
+    needed = last >= first  # unless the first command overwrites what was left there
+    count = len(program.commands) + 1
+    begins, ends = (np.bincount(each[needed], minlength=count) for each in (first, last))
     live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
-    return live, int(np.count_nonzero(used))
+    return live, len(np.unique(lives.rows))
 
 
 class Lives(NamedTuple):
-    """Rows of the unified buffer that are given up together."""
+    """What rows of the unified buffer hold: for each time that a row is written, an element."""
 
-    rows: np.ndarray  #: The rows.
-    #: Commands that wrote each of them, and that read it last; ``born`` is -1 for what an earlier
-    #: program has left there, ``read`` is ``born`` if nothing reads it.
+    rows: np.ndarray  #: The row.
+    #: Commands that wrote it, and that read it last; ``born`` is -1 for what an earlier program has
+    #: left there, ``read`` is ``born`` if nothing reads it.
     born: np.ndarray
     read: np.ndarray
-    over: int  #: The command that writes them again, after the last of the program if there is none
+    #: The command that writes it again, after the last of the program if there is none.
+    over: np.ndarray
 
 
-def find_lives(program: Program) -> Iterator[Lives]:
-    """Yield what rows hold, each time when it is overwritten, and at the end.
+def find_lives(program: Program) -> Lives:
+    """Return what rows hold, in the order in which it is overwritten, or else at the end.
 
     See :func:`buffer_use`; a command that reads a row and writes it is both its last reader and
     the one that writes it again.
@@ -82,15 +78,18 @@ def find_lives(program: Program) -> Iterator[Lives]:
     born, read = np.full(len(numbers), _EMPTY), np.full(len(numbers), _EMPTY)
     for start, stop in program.resident:
         born[start:stop], read[start:stop] = -1, count - 1
-    toucher = Toucher(program.config)
+    toucher, found, overs = Toucher(program.config), [], []
     for number, command in enumerate(program.commands):
         touched = toucher.touched(command)
         for place in (*touched.reads, *touched.early_reads):
             view(read, place)[...] = number
         for place in touched.writes:
-            here, last = view(born, place), view(read, place)
-            if (held := here > _EMPTY).any():
-                yield Lives(view(numbers, place)[held], here[held], last[held], number)
+            here, last, rows = view(born, place), view(read, place), view(numbers, place)
+            held = here > _EMPTY
+            found.append((rows[held], here[held], last[held]))
+            overs.append(number)
             here[...] = last[...] = number
     held = born > _EMPTY
-    yield Lives(numbers[held], born[held], read[held], count)
+    found.append((numbers[held], born[held], read[held]))
+    over = np.repeat([*overs, count], [len(rows) for rows, *_ in found])
+    return Lives(*map(np.concatenate, zip(*found, strict=True)), over)

@@ -69,17 +69,13 @@ def _cells(run: TracedRun) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 
     What it holds is a number: that of the layer + 1, times the number of kinds, plus the kind.
     """
-    lives = list(find_lives(run.program))
-    rows = np.concatenate([each.rows for each in lives]).astype(np.uint16)  # sorts quickly
-    order = np.argsort(rows, kind="stable")
-    born, read = (
-        np.concatenate([getattr(each, name) for each in lives])[order] for name in ("born", "read")
-    )
-    over = np.repeat([each.over for each in lives], [len(each.rows) for each in lives])[order]
+    lives = find_lives(run.program)
+    order = np.argsort(lives.rows.astype(np.uint16), kind="stable")  # sorts quickly
+    rows, born, read, over = (each[order] for each in lives)
     start, stop = _times(run)
     until = np.minimum(stop[read], start[over])
     return (
-        rows[order].astype(np.int64),
+        rows,
         _contents(run.program)[born],
         start[born],
         np.maximum(until, start[born]),

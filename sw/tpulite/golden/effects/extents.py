@@ -89,7 +89,7 @@ def _get_geometry(opcode: Opcode) -> Callable[[dict[str, int]], tuple[int, ...]]
     return itemgetter(*(f.name for f in COMMANDS[opcode].fields[1:] if f.name not in others))
 
 
-_GET_GEOMETRY = {int(opcode): _get_geometry(opcode) for opcode in _PLACES}  # enums hash slowly
+_GET_GEOMETRY = {opcode: _get_geometry(opcode) for opcode in _PLACES}
 _MOST_PATTERNS = 1 << 14
 _NOTHING = _Pattern(())
 
@@ -101,9 +101,15 @@ class Toucher:
         self.config = config
         self._patterns = _patterns(config)
 
-    def touched(self, command: Command) -> Extents:
-        """Return what a command touches; bytes and beats are those of its DRAM window."""
-        fields, pattern = command.fields, self.pattern(command)
+    def touched(self, command: Command, pattern: "_Pattern | None" = None) -> Extents:
+        """Return what a command touches; bytes and beats are those of its DRAM window.
+
+        Parameters
+        ----------
+        pattern : _Pattern, optional
+            That of the command, if it is known.
+        """
+        fields, pattern = command.fields, pattern or self.pattern(command)
         lines, beats = pattern.lines, pattern.beats
         if lines:
             offset = fields["offset"]
@@ -125,10 +131,10 @@ class Toucher:
 
     def pattern(self, command: Command) -> _Pattern:
         """Return what is common to commands that differ from one in their places alone."""
-        opcode, fields = int(command.opcode), command.fields
-        if opcode == Opcode.END:
+        opcode = command.opcode
+        if opcode is Opcode.END:
             return _NOTHING
-        key = opcode, _GET_GEOMETRY[opcode](fields)
+        key = opcode, _GET_GEOMETRY[opcode](command.fields)
         try:
             return self._patterns[key]
         except KeyError:
@@ -164,9 +170,10 @@ class ExtentFinder:
             A command whose fields are legal.
         """
         fields, pattern = command.fields, self._toucher.pattern(command)
-        if any(fields[name] + end >= limit for name, end, limit in pattern.ends):
-            return None
-        extents = self._toucher.touched(command)
+        for name, end, limit in pattern.ends:
+            if fields[name] + end >= limit:
+                return None
+        extents = self._toucher.touched(command, pattern)
         if not extents.lines:
             return extents
         window = self.windows[fields["window"]]

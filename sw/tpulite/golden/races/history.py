@@ -54,41 +54,35 @@ class RowHistory:
 
     def note_write(self, engine: Engine, rows: NDArray[np.int64], count: int) -> None:
         """Let an engine write rows."""
-        self._counts[_SOURCES, rows] = _written(engine, count)
+        self._counts[_SOURCES, rows] = 0
+        self._counts[_ENGINES + engine, rows] = count
 
     def may_read(self, places: Sequence[Place], clock: Clock) -> bool:
         """Whether something complete lies in all rows of some grids."""
-        return all(_before(self._at(place)[_SOURCES], clock) for place in places)
+        sources = self._counts[_SOURCES]
+        return all([_before(view(sources, place), clock) for place in places])
 
     def may_write(self, engine: Engine, places: Sequence[Place], clock: Clock) -> bool:
         """Whether no other engine may still read or write any row of some grids."""
         mine = (*clock[:engine], _ANY_TIME, *clock[engine + 1 : _ENGINES])
-        return all(_before(self._at(place)[_USERS], mine + mine) for place in places)
+        users = self._counts[_USERS]
+        return all([_before(view(users, place), mine + mine) for place in places])
 
     def note(
         self, engine: Engine, reads: Sequence[Place], writes: Sequence[Place], count: int
     ) -> None:
         """Let an engine read some grids, then write others."""
         for place in reads:
-            self._at(place)[engine] = count
+            view(self._counts[engine], place)[...] = count
         for place in writes:
-            rows = self._at(place)[_SOURCES]
-            rows[...] = _written(engine, count).reshape(-1, *[1] * (rows.ndim - 1))
-
-    def _at(self, place: Place) -> NDArray[np.int32]:
-        return view(self._counts, place)
-
-
-def _written(engine: Engine, count: int) -> NDArray[np.int32]:
-    """Return the writers' counts of a row that an engine writes."""
-    column = np.zeros((_UNWRITTEN + 1 - _ENGINES, 1), np.int32)
-    column[engine] = count
-    return column
+            rows = view(self._counts[_SOURCES], place)
+            rows[...] = 0
+            rows[engine] = count
 
 
 def _before(counts: NDArray[np.int32], clock: Clock) -> bool:
     """Whether all that was counted is complete, engine by engine."""
-    axes = tuple(range(1, counts.ndim))
+    axes = 1 if counts.ndim == 2 else tuple(range(1, counts.ndim))
     return all(map(le, np.maximum.reduce(counts, axis=axes).tolist(), clock))
 
 
