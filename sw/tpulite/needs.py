@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # `packaging` takes a while to import, and only messages need
 BUILD_TOOLS = {"make": "make", "g++": "g++", "perl": "perl"}
 """Programs that build the Verilated chip, with Debian's packages for them."""
 
+PAGE_PACKAGES = ("fast_sugiyama",)
+"""What places boxes on pages: the extra ``report``."""
+
 _SYSTEM = "LiteX system"
 _SYSTEM_TOOLS = {
     "riscv64-unknown-elf-gcc": "gcc-riscv64-unknown-elf",

@@ -152,6 +152,7 @@ class Coder(NamedTuple):
 
     @classmethod
     def of(cls, field: Field, offset: int) -> "Coder":
+        """Return what a field needs whose lowest bit is there."""
         fits = field.range
         return cls(
             field,

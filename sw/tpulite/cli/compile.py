@@ -18,7 +18,6 @@ from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
 from tpulite.report.network_facts import next_step
-from tpulite.report.profile import profile_model
 from tpulite.report.traffic import memory_lines
 from tpulite.runtime.example import draw_example
 from tpulite.runtime.model_file import save_model
@@ -88,6 +87,8 @@ def compile_file(  # noqa: PLR0913 - options of the command
     save_json(json_path, {name: asdict(each) for name, each in reports.items()})
     dumps.write(texts)
     if html is not None:
+        from tpulite.report.profile import profile_model
+
         Views(html=html).save(model, profile_model(model), None, grouped=dumps.grouped(model))
     console = Console()
     if model.programs:

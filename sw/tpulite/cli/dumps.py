@@ -3,22 +3,23 @@
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tpulite.atomic import write_whole
 from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import FOLDER
-from tpulite.compiler.dump.stages import Compilation, stage_text
 from tpulite.compiler.passes import PASSES
 from tpulite.compiler.schedule.allocate import Allocation
-from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.compiler.state import BoundChoice
 from tpulite.graph.layers import LayerGraph
 from tpulite.near import no_such
 from tpulite.runtime.model import Model
+
+if TYPE_CHECKING:
+    from tpulite.compiler.schedule.live_tensors import Grouped
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -96,8 +97,12 @@ class Dumps:
 
         ValueError if the compiler has gone through no stage of a name.
         """
+        if not self.stages:
+            return {}
+        from tpulite.compiler.dump.stages import Compilation, stage_text
+
         texts = {}
-        for part, layers in enumerate(model.layers if self.stages else ()):
+        for part, layers in enumerate(model.layers):
             ordered, groups, schedule, places = (
                 self._values.get((part, stage)) for stage in _NEEDED
             )
@@ -114,8 +119,10 @@ class Dumps:
                 texts[f"{part}.{stage}"] = stage_text(value, early if other else about)
         return texts
 
-    def grouped(self, model: Model) -> tuple[Grouped, ...]:
+    def grouped(self, model: Model) -> "tuple[Grouped, ...]":
         """Return the live ranges of each part; of none that was not compiled now, or is bound."""
+        from tpulite.compiler.schedule.live_tensors import Grouped, live_sections
+
         found = []
         for part in range(len(model.layers)):
             choice = self._values.get((part, _ROAD))

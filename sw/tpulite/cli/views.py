@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,17 +13,18 @@ from tpulite.cli.compiling import report_model
 from tpulite.cli.help import Topic, option
 from tpulite.cli.paths import OUTPUT
 from tpulite.compiler.options import Options
-from tpulite.compiler.schedule.live_tensors import Grouped
-from tpulite.needs import require_package
+from tpulite.needs import PAGE_PACKAGES, require_package
 from tpulite.report import report_programs
-from tpulite.report.html import PACKAGES, Answered, Head, Report, write_page
-from tpulite.report.html.shell import machine_line
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import describe_operators
 from tpulite.report.perfetto_trace import write_trace
-from tpulite.report.profile import Profile
 from tpulite.report.speed import Speed
 from tpulite.runtime.model import Model
+
+if TYPE_CHECKING:
+    from tpulite.compiler.schedule.live_tensors import Grouped
+    from tpulite.report.html import Answered, Head
+    from tpulite.report.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class Views:
     def save(
         self,
         model: Model,
-        profile: Profile,
+        profile: "Profile",
         mhz: float | None,
         host_ms: float | None = None,
         *,
-        grouped: Sequence[Grouped] = (),
-        answers: Sequence[Answered] = (),
+        grouped: "Sequence[Grouped]" = (),
+        answers: "Sequence[Answered]" = (),
     ) -> None:
         """Write them, each whole or not at all.
 
@@ -61,6 +62,8 @@ class Views:
         """
         self._write_trace(profile, mhz)
         if self.html is not None:
+            from tpulite.report.html import Report, write_page
+
             facts = facts_of(model)
             for report in report_model(model, full=False, cache=True).values():
                 facts["memory"] = report.line()
@@ -78,17 +81,19 @@ class Views:
             write_whole(self.html, partial(write_page, report=page))
 
     def save_program(
-        self, profile: Profile, speed: Speed, answers: Sequence[Answered] = ()
+        self, profile: "Profile", speed: Speed, answers: "Sequence[Answered]" = ()
     ) -> None:
         """Write those of a program that is no network's, each whole or not at all."""
         self._write_trace(profile, speed.mhz)
         if self.html is not None:
+            from tpulite.report.html import Report, write_page
+
             programs = [run.program for run in profile.runs]
             facts = {"memory": report_programs(programs, cycles=False).line()}
             report = Report(_command(), profile, speed, facts=facts, answers=answers)
             write_whole(self.html, partial(write_page, report=report))
 
-    def _write_trace(self, profile: Profile, mhz: float | None) -> None:
+    def _write_trace(self, profile: "Profile", mhz: float | None) -> None:
         if self.trace is not None:
             nanoseconds = 1000 / (mhz or 1000)
             save = partial(write_trace, runs=profile.runs, nanoseconds=nanoseconds)
@@ -100,7 +105,7 @@ def page_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return option(
         "--html",
         group=Topic.OUTPUT,
-        callback=_needs(PACKAGES, "report", "--html"),
+        callback=_needs(PAGE_PACKAGES, "report", "--html"),
         type=OUTPUT,
         help="Write an HTML report.",
     )(command)
@@ -135,8 +140,11 @@ def _needs(packages: tuple[str, ...], extra: str, option: str) -> Callable[..., 
     return check
 
 
-def page_head(model: Model, title: str, facts: Mapping[str, str]) -> Head:
+def page_head(model: Model, title: str, facts: Mapping[str, str]) -> "Head":
     """Return what a page says of a network first: machine, numerics, and facts."""
+    from tpulite.report.html import Head
+    from tpulite.report.html.shell import machine_line
+
     lines = [machine_line(model.config), f"numerics: {model.exactness}"]
     return Head(title, _command(), lines, facts={**facts, **facts_of(model)})
 

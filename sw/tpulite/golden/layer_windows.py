@@ -69,8 +69,11 @@ def convolve_channels(
     """Return the sums of each channel with a kernel of its own; ``weight`` is [kh, kw, C]."""
     window = weight.shape[0], weight.shape[1]
     taps = slide(x, window=window, stride=stride, dilation=dilation, padding=padding)
-    factors = weight.reshape(-1, weight.shape[2])
-    return np.asarray(sum(tap * factor for tap, factor in zip(taps, factors, strict=True)))
+    factors = iter(weight.reshape(-1, weight.shape[2]))
+    total = np.asarray(next(taps) * next(factors))
+    for tap, factor in zip(taps, factors, strict=True):
+        total += tap * factor
+    return total
 
 
 def scatter(x: NDArray, weight: NDArray, *, stride: Pair, padding: Pair, size: Pair) -> NDArray:

@@ -131,7 +131,11 @@ class _Numbers:
 
     def sums(self, function: Callable[..., Array], x: Array, weight: Array, **how: Any) -> Array:
         # Sums stay below 2**53, so float64 is exact, and BLAS is much faster than numpy's integers.
-        sums = function(x.astype(np.float64), weight.astype(np.float64), **how)
+        # Most are below 2**24, where float32 is exact, too.
+        factors = np.abs(weight).sum(axis=tuple(range(weight.ndim - 1)))
+        most = int(np.abs(x).max(initial=0)) * int(factors.max(initial=0))
+        dtype = np.float32 if most <= ops.EXACT_FLOAT32 else np.float64
+        sums = function(x.astype(dtype), weight.astype(dtype), **how)
         return sums.astype(np.int64).astype(np.int32)
 
     def requantized(self, sums: Array, how: Requantization | None) -> Array:

@@ -17,7 +17,7 @@ SATURATION = 1 << 62
 
 _TFLITE_LEFT_SHIFT = 20
 
-_EXACT_FLOAT32 = 1 << 24
+EXACT_FLOAT32 = 1 << 24
 """Integers up to this magnitude are exact in float32."""
 
 _ONE_THREAD = 1 << 18
@@ -44,7 +44,7 @@ def matmul_int32(
     # BLAS is much faster than the integer loops of numpy, and exact: every product and sum is below
     # 2**53, if there are few products even below 2**24.
     largest = 128 * (128 + abs(weight_zero_point))
-    few = len(weight) * largest <= _EXACT_FLOAT32
+    few = len(weight) * largest <= EXACT_FLOAT32
     real = np.float32 if few else np.float64
     centered = np.asarray(weight, dtype=real) - real(weight_zero_point)
     vectors = np.asarray(activation, dtype=real)
@@ -76,12 +76,11 @@ def scale_accumulators(
     multiplier, shift, rounding : array of int
         As in a channel record: 31 bits, 8 bits signed, :class:`~tpulite.arch.numerics.Rounding`.
     """
-    modes = np.unique(rounding)
-    acc, multiplier, shift, rounding = np.broadcast_arrays(
-        *(np.asarray(x, dtype=np.int64) for x in (acc, multiplier, shift, rounding))
-    )
+    arrays = [np.asarray(x, dtype=np.int64) for x in (acc, multiplier, shift, rounding)]
+    modes = set(arrays[-1].ravel().tolist())
     if len(modes) == 1:
-        return _SCALE[Rounding(modes[0])](acc, multiplier, shift)
+        return _SCALE[Rounding(*modes)](*arrays[:-1])
+    acc, multiplier, shift, rounding = np.broadcast_arrays(*arrays)
     result = np.empty(acc.shape, dtype=np.int64)
     for mode in modes:
         here = rounding == mode
@@ -210,9 +209,9 @@ def wrap32(value: ArrayLike) -> NDArray[np.int64]:
 
 
 def _high_multiply(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:
-    # From 32 bits on the left shift leaves nothing of an int32.
-    shifted = wrap32(acc << np.clip(shift, 0, 32))
-    return (shifted * multiplier + (1 << 30)) >> 31
+    if (shift > 0).any():  # from 32 bits on the left shift leaves nothing of an int32
+        acc = wrap32(acc << np.clip(shift, 0, 32))
+    return (acc * multiplier + (1 << 30)) >> 31
 
 
 def _scale_tflite(acc: NDArray, multiplier: NDArray, shift: NDArray) -> NDArray:

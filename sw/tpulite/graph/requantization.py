@@ -80,7 +80,7 @@ class Requantization:
     @property
     def roundings(self) -> set[int]:
         """All rules that occur."""
-        return {int(rule) for rule in np.unique(self.rounding)}
+        return set(np.ravel(self.rounding).tolist())
 
     def of(self, channels: np.ndarray | slice) -> "Requantization":
         """Return how some channels are requantized: a mask, indices, or a slice."""

@@ -52,7 +52,7 @@ def live_rows(program: Program) -> tuple[np.ndarray, int]:
     count = len(program.commands) + 1
     begins, ends = (np.bincount(each[needed], minlength=count) for each in (first, last))
     live = np.cumsum(begins - np.concatenate(([0], ends[:-1])))
-    return live, len(np.unique(lives.rows))
+    return live, int(np.count_nonzero(np.bincount(lives.rows)))
 
 
 class Lives(NamedTuple):

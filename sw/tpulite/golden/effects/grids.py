@@ -86,7 +86,8 @@ def cover(places: NDArray[np.int64]) -> tuple[Place, ...]:
     """
     if not places.size:
         return ()
-    ordered = np.unique(places)
+    ordered = np.sort(places)
+    ordered = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
     ends = np.flatnonzero(np.diff(ordered) > 1)
     starts = ordered[np.concatenate([[0], ends + 1])]
     sizes = ordered[np.concatenate([ends, [len(ordered) - 1]])] + 1 - starts

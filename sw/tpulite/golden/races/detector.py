@@ -102,7 +102,7 @@ class RaceDetector:
             rows.may_read(extents.early_reads, early)
             and rows.may_read(extents.reads, started)
             and rows.may_write(engine, extents.writes, started)
-            and not any([meet(a, b) for a in extents.writes for b in extents.reads])
+            and not any(meet(a, b) for a in extents.writes for b in extents.reads)
             and self._may_transfer(engine, extents, started)
         ):
             return False

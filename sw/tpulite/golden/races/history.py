@@ -60,13 +60,13 @@ class RowHistory:
     def may_read(self, places: Sequence[Place], clock: Clock) -> bool:
         """Whether something complete lies in all rows of some grids."""
         sources = self._counts[_SOURCES]
-        return all([_before(view(sources, place), clock) for place in places])
+        return all(_before(view(sources, place), clock) for place in places)
 
     def may_write(self, engine: Engine, places: Sequence[Place], clock: Clock) -> bool:
         """Whether no other engine may still read or write any row of some grids."""
         mine = (*clock[:engine], _ANY_TIME, *clock[engine + 1 : _ENGINES])
         users = self._counts[_USERS]
-        return all([_before(view(users, place), mine + mine) for place in places])
+        return all(_before(view(users, place), mine + mine) for place in places)
 
     def note(
         self, engine: Engine, reads: Sequence[Place], writes: Sequence[Place], count: int

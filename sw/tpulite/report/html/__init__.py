@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tpulite.needs import require_package
+from tpulite.needs import PAGE_PACKAGES, require_package
 from tpulite.report.html.answers import Answered
 from tpulite.report.html.head import Report
 from tpulite.report.html.shell import Head
@@ -12,7 +12,6 @@ from tpulite.report.operator_details import OperatorDetails
 from tpulite.runtime.model_compare import Comparison
 
 __all__ = [
-    "PACKAGES",
     "Answered",
     "Head",
     "Report",
@@ -20,9 +19,6 @@ __all__ = [
     "write_inspection",
     "write_page",
 ]
-
-PACKAGES = ("fast_sugiyama",)
-"""What places boxes: the extra ``report``."""
 
 
 def write_page(path: Path, report: Report) -> None:
@@ -61,5 +57,5 @@ def write_inspection(
 
 
 def _require() -> None:
-    for package in PACKAGES:
+    for package in PAGE_PACKAGES:
         require_package(package, "report", "a page")
