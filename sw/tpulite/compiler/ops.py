@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from tpulite.arch.isa import Opcode
 from tpulite.program import TensorSpec
@@ -32,8 +33,7 @@ class Buffer:
     over: "Buffer | None" = None
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """Rows of a buffer, from ``row`` on."""
 
     buffer: Buffer
@@ -44,8 +44,7 @@ class Region:
         return Region(self.buffer, self.row + rows)
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(NamedTuple):
     """A command without addresses and tokens."""
 
     opcode: Opcode  #: LOAD, CONV, VECTOR or STORE.

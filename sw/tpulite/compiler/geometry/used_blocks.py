@@ -36,7 +36,10 @@ def used_blocks(layer: Conv, size: int) -> np.ndarray:
 
 def used_runs(layer: Conv, size: int, n: int) -> list[range]:
     """Return the channel blocks of an n-block that are needed, as runs of one digit each."""
-    used = np.flatnonzero(used_blocks(layer, size)[n])
+    needed = used_blocks(layer, size)[n]
+    if needed.all() and layer.digits is None:
+        return [range(len(needed))]
+    used = np.flatnonzero(needed)
     ends = np.diff(used) > 1
     if layer.digits is not None:
         firsts = layer.digits[used * size]

@@ -1,7 +1,6 @@
 """Layers that move pixels: padding and reshaping."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.lowering import Lowering
@@ -49,7 +48,7 @@ class PadLowering(Lowering[Pad, RowsPlan]):
                     place = (view.at(view.rows.start), out.at(y, x, block))
                     copies = copy_ops(context, place, (height, width), (0, 0), (out.pitch, 1))
                     clamp = {"low": self._layer.value, "high": self._layer.value}
-                    yield from (replace(op, fields=op.fields | clamp) for op in copies)
+                    yield from (op._replace(fields=op.fields | clamp) for op in copies)
             if inside and seen:
                 place = (
                     view.at(inside.start, seen.start - left, block),

@@ -5,7 +5,6 @@ the array computes products of the next step, and of the step before.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from tpulite.compiler.geometry.group import Group, Step
 from tpulite.compiler.geometry.slices import plan_steps, step_delays
@@ -71,7 +70,7 @@ class SlicedGroup:
                 made.append([[] for _ in range(latest + 1)])
                 following = steps[time + 1] if time + 1 < len(steps) else None
                 for op in self._step(lowerings, steps[time], following, again=again or time > 0):
-                    made[time][delays[op.layer]].append(replace(op, slice=time))
+                    made[time][delays[op.layer]].append(op._replace(slice=time))
             # What is behind goes first: it must not wait for what is computed at the same time.
             for delay in range(latest, -1, -1):
                 if 0 <= time - delay < len(steps):

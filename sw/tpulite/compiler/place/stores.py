@@ -79,7 +79,8 @@ class Store(Kept):
                     for spec in self.specs
                 ),
             )
-        columns = columns or range(self.width)
+        if not columns:
+            return one
         return replace(
             one,
             first=one.first + columns.start * self.vector_rows,
@@ -89,6 +90,8 @@ class Store(Kept):
 
     def some_blocks(self, blocks: range) -> "Store":
         """Return some channel blocks of one image; it must be there if it is resident."""
+        if len(blocks) == self.blocks:
+            return self
         row_bytes = self.line * self.vector_rows * self.config.row_bytes
         skipped = blocks.start * -(-self.full * row_bytes // BEAT_BYTES) * BEAT_BYTES
         return replace(
@@ -234,11 +237,15 @@ class Store(Kept):
         return View(buffer, range(self.height), self.first, self.pitch, self.block_pitch)
 
     def _full_width(self) -> "Store":
+        if self.width == self.line:
+            return self
         first = self.first - (self.left + self.column) * self.vector_rows
         return replace(self, first=first, column=0, left=0, width=self.line)
 
     def _whole_image(self) -> "Store":
         """Return all rows and columns of what this is a part of."""
+        if self.whole:
+            return self
         first = self.first - self.top * self.pitch
         return replace(self, first=first, top=0, height=self.full)._full_width()
 

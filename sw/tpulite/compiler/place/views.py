@@ -1,13 +1,13 @@
 """Where rows of an image are in the unified buffer, and the whole image in DRAM."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from tpulite.compiler.ops import Buffer, Region
 from tpulite.program import TensorSpec
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Some rows of an image in the unified buffer."""
 
     buffer: Buffer  #: Where they are.
@@ -24,11 +24,11 @@ class View:
 
     def without(self, blocks: int) -> "View":
         """Return the same view of an image of which the first blocks are not there."""
-        return replace(self, row=self.row - blocks * self.block_pitch)
+        return self._replace(row=self.row - blocks * self.block_pitch)
 
     def behind(self, blocks: int) -> "View":
         """Return the view of the same image without its first blocks."""
-        return replace(self, row=self.row + blocks * self.block_pitch)
+        return self._replace(row=self.row + blocks * self.block_pitch)
 
 
 @dataclass(frozen=True)

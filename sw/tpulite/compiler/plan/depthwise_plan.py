@@ -1,6 +1,7 @@
 """How a depthwise convolution uses the array: the plan with the fewest cycles."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -125,11 +126,12 @@ def depthwise_plan(
             if min(map(len, groups)) < way.outputs[0]:
                 continue
             cycles = 0
-            for group, a, b in product(groups, way.kernel[i], way.kernel[o]):
+            kinds = (_kinds(parts) for parts in (groups, way.kernel[i], way.kernel[o]))
+            for (group, many), (a, many_a), (b, many_b) in product(*kinds):
                 axis = len(group), stride[i] // a.step, dilation[i] * a.step
                 line = interleave(inner, *axis, (len(b), len(a)), config).vectors
                 lines = (outputs[o] - 1) * (stride[o] // b.step) + len(b)
-                cycles += max(line * lines, config.array_size)
+                cycles += many * many_a * many_b * max(line * lines, config.array_size)
             at_once = len(groups) == 1 or inner == Axis.X
             cost = cycles + (turnaround(config) if space.single and at_once else 0)
             # Rows interleaved start with few rows and leave row by row, so they win ties.
@@ -137,6 +139,13 @@ def depthwise_plan(
                 least_cost, best = cost, DepthwisePlan(inner, high, way.kernel, cycles)
     assert best is not None  # one tap at a time always fits, if strips are cut
     return best
+
+
+def _kinds(parts: Sequence[range]) -> list[tuple[range, int]]:
+    """Return a part of each length and step, and how many of them there are."""
+    kinds = {(len(part), part.step): part for part in parts}
+    counts = Counter((len(part), part.step) for part in parts)
+    return [(part, counts[kind]) for kind, part in kinds.items()]
 
 
 def large_depthwise_plan(
@@ -288,14 +297,16 @@ def even_parts(outputs: Number, limit: Number, few: Number, many: Number) -> Num
     return pick(between, ceil_div(outputs, few), parts)
 
 
+@lru_cache(maxsize=256)
 def _ways(
     kernel: tuple[int, int],
     stride: tuple[int, int],
     inner: Axis,
     config: Config,
     longest: tuple[int, ...],
-) -> Iterator[Way]:
-    """Yield the ways without delay lines."""
+) -> tuple[Way, ...]:
+    """Return the ways without delay lines."""
+    found = []
     i, o = (1, 0) if inner == Axis.X else (0, 1)
     sizes = [range(1, min(kernel[axis], longest[axis]) + 1) for axis in (i, o)]
     for size_i, size_o in product(*sizes):
@@ -304,7 +315,8 @@ def _ways(
             along = split(kernel[i], -(-kernel[i] // size_i), 1)
             across = split(kernel[o], -(-kernel[o] // size_o), 1)
             kernel_parts = (along, across) if inner == Axis.Y else (across, along)
-            yield Way(range(1, min(most, config.acc_rows) + 1), kernel_parts)
+            found.append(Way(range(1, min(most, config.acc_rows) + 1), kernel_parts))
+    return tuple(found)
 
 
 def _most_outputs(size_i: int, size_o: int, stride: int, rows: int) -> int:
