@@ -57,7 +57,8 @@ def compile_parts(
                 f"resident weights need a network with one part on the machine, not {len(parts)}"
             )
         return compile_pair(parts[0], config, options, progress=progress)
-    like = _equal_parts(parts) if dump is None else range(len(parts))
+    alike = len(parts) > 1 and dump is None
+    like = _equal_parts(parts) if alike else range(len(parts))
     if any(first != index for index, first in enumerate(like)):
         alone = sorted(set(like))
         made = compile_parts(

@@ -28,16 +28,19 @@ class _History:
         """Note a read; raise ``needs``, for each engine the command that must be complete."""
         for rows in self._at(places):
             writers = np.maximum.reduce(rows[:_ENGINES], axis=_AXES[rows.ndim]).tolist()
-            needs[:] = map(max, needs, writers)
+            for e, writer in enumerate(writers):
+                if writer > needs[e]:
+                    needs[e] = writer
             rows[_ENGINES + engine] = index
 
     def write(self, index: int, engine: int, places: Sequence[Place], needs: list[int]) -> None:
         """Note a write; raise ``needs``, for each engine the command that must be complete."""
         for rows in self._at(places):
             users = np.maximum.reduce(rows, axis=_AXES[rows.ndim]).tolist()
-            # An engine's writes follow its own earlier reads and writes.
-            users[engine] = users[_ENGINES + engine] = _NEVER
-            needs[:] = map(max, needs, users, users[_ENGINES:])
+            for e, user in enumerate(users):
+                # An engine's writes follow its own earlier reads and writes.
+                if user > needs[e % _ENGINES] and e % _ENGINES != engine:
+                    needs[e % _ENGINES] = user
             rows[engine] = index
 
     def forget(self, rows: range) -> None:

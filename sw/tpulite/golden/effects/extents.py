@@ -113,17 +113,18 @@ class Toucher:
         lines, beats = pattern.lines, pattern.beats
         if lines:
             offset = fields["offset"]
-            lines = tuple((start + offset, grid) for start, grid in lines)
+            lines = tuple([(start + offset, grid) for start, grid in lines])
             offset //= BEAT_BYTES
-            beats = tuple((start + offset, grid) for start, grid in beats)
+            beats = tuple([(start + offset, grid) for start, grid in beats])
         accumulators = range(0)
         if pattern.accumulators:
             first = fields["acc_row"]
             accumulators = range(first, first + pattern.accumulators)
+        early, reads, writes = pattern.early_reads, pattern.reads, pattern.writes
         return Extents(
-            _moved(pattern.early_reads, fields),
-            _moved(pattern.reads, fields),
-            _moved(pattern.writes, fields),
+            early and _moved(early, fields),
+            reads and _moved(reads, fields),
+            writes and _moved(writes, fields),
             lines,
             beats,
             accumulators,
@@ -181,11 +182,10 @@ class ExtentFinder:
         end = max(start + grid.extent for start, grid in extents.beats)
         if not permitted or end * BEAT_BYTES > window.size:
             return None
+        lines = tuple([(start + window.base, grid) for start, grid in extents.lines])
         base = window.base // BEAT_BYTES
-        return extents._replace(
-            lines=tuple((start + window.base, grid) for start, grid in extents.lines),
-            beats=tuple((start + base, grid) for start, grid in extents.beats),
-        )
+        beats = tuple([(start + base, grid) for start, grid in extents.beats])
+        return Extents(*extents[:3], lines, beats)
 
 
 @lru_cache(8)

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from tpulite.arch.isa import TOKEN_MAX, Command, Engine
+from tpulite.arch.isa import TOKEN_MAX, Engine
 
 NOBODY = len(Engine)
 """Stands for an engine where nobody has touched something."""
@@ -34,12 +34,11 @@ class EngineClocks:
         # By giver and taker.
         self._tokens: list[list[deque[Clock]]] = [[deque() for _ in Engine] for _ in Engine]
 
-    def start(self, command: Command) -> list[Engine]:
-        """Start a command; return the engines whose token it awaits in vain."""
-        engine = _engine(command)
+    def start(self, engine: Engine, wait: int) -> list[Engine]:
+        """Start a command of an engine; return the engines whose token it awaits in vain."""
         clock = self._started[engine]
         missing = []
-        for giver in _MEMBERS[command["wait"]]:
+        for giver in _MEMBERS[wait]:
             tokens = self._tokens[giver][engine]
             if tokens:
                 clock = tuple(map(max, clock, tokens.popleft()))
@@ -49,14 +48,16 @@ class EngineClocks:
         self._started[engine] = clock
         return missing
 
-    def complete(self, command: Command) -> list[Engine]:
-        """Complete the last started command; return the engines whose token counter overflows."""
-        engine = _engine(command)
+    def complete(self, engine: Engine, signal: int) -> list[Engine]:
+        """Complete an engine's last started command.
+
+        Return the engines whose token counter overflows.
+        """
         before = self._completed[engine]
         counts = list(map(max, self._started[engine], before))
         counts[engine] = before[engine] + 1
         self._completed[engine] = clock = tuple(counts)
-        takers = _MEMBERS[command["signal"]]
+        takers = _MEMBERS[signal]
         for taker in takers:
             self._tokens[engine][taker].append(clock)
         return [taker for taker in takers if len(self._tokens[engine][taker]) > TOKEN_MAX]
@@ -77,8 +78,3 @@ class EngineClocks:
             for taker in Engine
             if self._tokens[giver][taker]
         }
-
-
-def _engine(command: Command) -> Engine:
-    assert command.engine is not None, "END runs on no engine"
-    return command.engine

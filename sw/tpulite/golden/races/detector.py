@@ -56,7 +56,7 @@ class RaceDetector:
         self._start(command)
         if command.engine is not None:
             self._touch(command, command.engine, footprint)
-            self._complete(command)
+            self._complete(command, command.engine)
 
     def follow(
         self, command: Command, extents: Extents, footprint: Callable[[], Footprint]
@@ -71,20 +71,20 @@ class RaceDetector:
             Returns the same as a footprint, to find out what is wrong.
         """
         self._start(command)
-        if command.engine is not None:
-            if not self._pass(command, command.engine, extents):
-                self._touch(command, command.engine, footprint())
-            self._complete(command)
+        if (engine := command.engine) is not None:
+            if not self._pass(command, engine, extents):
+                self._touch(command, engine, footprint())
+            self._complete(command, engine)
 
     def _start(self, command: Command) -> None:
         self._commands.append(command)
         if (engine := command.engine) is not None:
             self._indices[engine].append(len(self._commands) - 1)
-            for giver in self._clocks.start(command):
+            for giver in self._clocks.start(engine, command["wait"]):
                 self._report(Kind.WAIT, (), Space.TOKENS, range(1), f" (from {giver.name})")
 
-    def _complete(self, command: Command) -> None:
-        for taker in self._clocks.complete(command):
+    def _complete(self, command: Command, engine: Engine) -> None:
+        for taker in self._clocks.complete(engine, command["signal"]):
             self._report(Kind.COUNTER, (), Space.TOKENS, range(1), f" (to {taker.name})")
 
     def _clocks_of(self, command: Command, engine: Engine) -> tuple[Clock, Clock]:
@@ -98,16 +98,17 @@ class RaceDetector:
         """Note what a command touches if all of that is in order; else note nothing."""
         early, started = self._clocks_of(command, engine)
         rows = self._rows
+        first, reads, writes = map(rows.at, (extents.early_reads, extents.reads, extents.writes))
         if not (
-            rows.may_read(extents.early_reads, early)
-            and rows.may_read(extents.reads, started)
-            and rows.may_write(engine, extents.writes, started)
+            rows.may_read(first, early)
+            and rows.may_read(reads, started)
+            and rows.may_write(engine, writes, started)
             and not any(meet(a, b) for a in extents.writes for b in extents.reads)
             and self._may_transfer(engine, extents, started)
         ):
             return False
         number = len(self._indices[engine]) - 1
-        rows.note(engine, extents.early_reads + extents.reads, extents.writes, number)
+        rows.note(engine, first + reads, writes, number)
         if extents.lines:
             self._beats.note_lines(engine, extents.lines, extents.beats, number)
         if command.opcode == Opcode.CONV:

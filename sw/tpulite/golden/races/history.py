@@ -18,6 +18,10 @@ _USERS, _SOURCES = slice(0, _UNWRITTEN), slice(_ENGINES, _UNWRITTEN + 1)
 _ANY_TIME = 1 << 62
 
 
+Grids = list[NDArray[np.int32]]
+"""What is known of some rows: views, which change with it."""
+
+
 class RowHistory:
     """Each row's last writer, and for each engine its last reader, as counts of its commands.
 
@@ -57,27 +61,26 @@ class RowHistory:
         self._counts[_SOURCES, rows] = 0
         self._counts[_ENGINES + engine, rows] = count
 
-    def may_read(self, places: Sequence[Place], clock: Clock) -> bool:
-        """Whether something complete lies in all rows of some grids."""
-        sources = self._counts[_SOURCES]
-        return all(_before(view(sources, place), clock) for place in places)
+    def at(self, places: Sequence[Place]) -> Grids:
+        """Return the counts of the rows of some grids, for the methods below."""
+        return [view(self._counts, place) for place in places]
 
-    def may_write(self, engine: Engine, places: Sequence[Place], clock: Clock) -> bool:
+    def may_read(self, grids: Grids, clock: Clock) -> bool:
+        """Whether something complete lies in all rows of some grids."""
+        return all(_before(each[_SOURCES], clock) for each in grids)
+
+    def may_write(self, engine: Engine, grids: Grids, clock: Clock) -> bool:
         """Whether no other engine may still read or write any row of some grids."""
         mine = (*clock[:engine], _ANY_TIME, *clock[engine + 1 : _ENGINES])
-        users = self._counts[_USERS]
-        return all(_before(view(users, place), mine + mine) for place in places)
+        return all(_before(each[_USERS], mine + mine) for each in grids)
 
-    def note(
-        self, engine: Engine, reads: Sequence[Place], writes: Sequence[Place], count: int
-    ) -> None:
+    def note(self, engine: Engine, reads: Grids, writes: Grids, count: int) -> None:
         """Let an engine read some grids, then write others."""
-        for place in reads:
-            view(self._counts[engine], place)[...] = count
-        for place in writes:
-            rows = view(self._counts[_SOURCES], place)
-            rows[...] = 0
-            rows[engine] = count
+        for each in reads:
+            each[engine] = count
+        for each in writes:
+            each[_SOURCES] = 0
+            each[_ENGINES + engine] = count
 
 
 def _before(counts: NDArray[np.int32], clock: Clock) -> bool:
