@@ -79,7 +79,7 @@ def scale_accumulators(
     arrays = [np.asarray(x, dtype=np.int64) for x in (acc, multiplier, shift, rounding)]
     modes = set(arrays[-1].ravel().tolist())
     if len(modes) == 1:
-        return _SCALE[Rounding(*modes)](*arrays[:-1])
+        return _SCALE[Rounding(modes.pop())](*arrays[:-1])
     acc, multiplier, shift, rounding = np.broadcast_arrays(*arrays)
     result = np.empty(acc.shape, dtype=np.int64)
     for mode in modes:

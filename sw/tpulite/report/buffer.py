@@ -92,4 +92,5 @@ def find_lives(program: Program) -> Lives:
     held = born > _EMPTY
     found.append((numbers[held], born[held], read[held]))
     over = np.repeat([*overs, count], [len(rows) for rows, *_ in found])
-    return Lives(*map(np.concatenate, zip(*found, strict=True)), over)
+    rows, begins, ends = (np.concatenate([each[i] for each in found]) for i in range(3))
+    return Lives(rows, begins, ends, over)

@@ -6,7 +6,7 @@ stays behind the command that frees the place.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -191,7 +191,7 @@ class _Placer:
         behind[lead:] = np.maximum(behind[lead:], due[:-lead] - 1)
         behind = np.maximum.accumulate(behind)
         keyed = [
-            (4 * after + 4, replace(loads[i], stays=place >= 0))
+            (4 * after + 4, loads[i]._replace(stays=place >= 0))
             for i, after, place in zip(order.tolist(), behind.tolist(), freed.tolist(), strict=True)
         ]
         computed, stored = self._placed(step.computes.words), self._placed(step.stores.words)

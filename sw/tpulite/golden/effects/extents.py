@@ -120,11 +120,10 @@ class Toucher:
         if pattern.accumulators:
             first = fields["acc_row"]
             accumulators = range(first, first + pattern.accumulators)
-        early, reads, writes = pattern.early_reads, pattern.reads, pattern.writes
         return Extents(
-            early and _moved(early, fields),
-            reads and _moved(reads, fields),
-            writes and _moved(writes, fields),
+            _moved(pattern.early_reads, fields),
+            _moved(pattern.reads, fields),
+            _moved(pattern.writes, fields),
             lines,
             beats,
             accumulators,

@@ -4,7 +4,6 @@ With transposed tiles a square is a weight tile instead, by which an identity ma
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -70,7 +69,7 @@ class TransposeLowering(Lowering[Transpose, RowsPlan]):
                     continue
                 columns = target.part(0, channels)
                 piece = columns.open(part)
-                made = replace(piece, row=piece.row - channels.start)
+                made = piece._replace(row=piece.row - channels.start)
                 yield from self._block(view, made, part, block, channels)
                 yield from columns.store(piece, stored, index)
             if out is not None:
