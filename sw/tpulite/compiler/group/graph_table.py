@@ -21,15 +21,6 @@ from tpulite.graph.layers import LayerGraph
 class GraphTable:
     """Sizes, uses and geometry of a network's images and layers, on one machine.
 
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
-
     Attributes
     ----------
     sources : list of tuple of str

@@ -19,11 +19,6 @@ def passing_activations(layers: LayerGraph) -> dict[str, int]:
 
     They come from DRAM and go there, vector by vector, and nobody else needs them: to keep them on
     chip as a whole would gain nothing.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
     """
     readers = Counter(name for layer in layers.layers for name in {*layer.inputs})
     once = {name for name in layers.inputs if readers[name] == 1 and name not in layers.outputs}

@@ -9,20 +9,13 @@ from typing import Any
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.compiler.geometry.axis import (
-    LARGEST_DILATION,
-    LARGEST_KERNEL,
-    LARGEST_PAD,
-    LARGEST_STRIDE,
-    Axis1D,
-    axes_of,
-)
+from tpulite.compiler.geometry.axis import LARGEST_KERNEL, Axis1D, axes_of
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div
 from tpulite.compiler.geometry.extents import int4_tiles
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.operators.conv_commands import conv_steps
 from tpulite.compiler.operators.conv_table import ConvWork
-from tpulite.compiler.operators.operator import Constants, Operator, Task
+from tpulite.compiler.operators.operator import Constants, Operator, Task, check_window
 from tpulite.compiler.operators.shapes import Extents, Shape, ShapeRange
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, even_cut
@@ -84,13 +77,7 @@ class Convolution(Operator):
     ) -> None:
         self.layer, self.config = layer, config
         kh, kw, channels, _ = layer.weight.shape
-        for what, value, limit in (
-            ("padding", max(layer.padding), LARGEST_PAD),
-            ("stride", max(layer.stride), LARGEST_STRIDE),
-            ("dilation", max(layer.dilation), LARGEST_DILATION),
-        ):
-            if value > limit:
-                raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
+        check_window(layer)
         if channels > MOST_BLOCKS * config.array_size:
             raise ValueError(
                 f"{layer.title} must have at most {MOST_BLOCKS * config.array_size} channels, "

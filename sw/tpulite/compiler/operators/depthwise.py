@@ -7,18 +7,12 @@ from math import prod
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.compiler.geometry.axis import (
-    LARGEST_DILATION,
-    LARGEST_PAD,
-    LARGEST_STRIDE,
-    Axis1D,
-    axes_of,
-)
+from tpulite.compiler.geometry.axis import Axis1D, axes_of
 from tpulite.compiler.geometry.closed_forms import Number
 from tpulite.compiler.operators.depthwise_commands import depthwise_steps
 from tpulite.compiler.operators.depthwise_table import FilterWork
 from tpulite.compiler.operators.depthwise_weights import pack_depthwise
-from tpulite.compiler.operators.operator import Constants, Operator, Task
+from tpulite.compiler.operators.operator import Constants, Operator, Task, check_window
 from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut
@@ -62,13 +56,7 @@ class DepthwiseFilter(Operator):
         averages: Mapping[int, Requantization] | None = None,
     ) -> None:
         kh, kw, channels = layer.weight.shape
-        for what, value, limit in (
-            ("padding", max(layer.padding), LARGEST_PAD),
-            ("stride", max(layer.stride), LARGEST_STRIDE),
-            ("dilation", max(layer.dilation), LARGEST_DILATION),
-        ):
-            if value > limit:
-                raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
+        check_window(layer)
         self._layer, self.config = layer, config
         self._axes = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
         weights = pack_depthwise(layer, config, outputs, averages)

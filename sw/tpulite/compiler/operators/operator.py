@@ -6,14 +6,19 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.memory import Window
-from tpulite.compiler.geometry.axis import Axis1D
+from tpulite.compiler.geometry.axis import (
+    LARGEST_DILATION,
+    LARGEST_PAD,
+    LARGEST_STRIDE,
+    Axis1D,
+)
 from tpulite.compiler.geometry.closed_forms import Number
 from tpulite.compiler.operators.shapes import Extents, Shape
 from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.tiling import Tiling
 from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.graph.layers import LayerGraph
+from tpulite.graph.layers import Conv, Depthwise, LayerGraph
 from tpulite.program import TensorSpec
 
 _O = TypeVar("_O", bound="Operator")
@@ -38,6 +43,17 @@ class Site:
 
     sources: tuple[Place, ...]  #: Its inputs, in the order of the layer.
     target: Place  #: Its output.
+
+
+def check_window(layer: Conv | Depthwise) -> None:
+    """Check that padding, strides and dilations fit a command; ValueError if they do not."""
+    for what, value, limit in (
+        ("padding", max(layer.padding), LARGEST_PAD),
+        ("stride", max(layer.stride), LARGEST_STRIDE),
+        ("dilation", max(layer.dilation), LARGEST_DILATION),
+    ):
+        if value > limit:
+            raise ValueError(f"{layer.title}: {what} must be at most {limit}, not {value}")
 
 
 class Constants:

@@ -22,13 +22,6 @@ def fold_channel_moves(layers: LayerGraph, config: Config) -> LayerGraph:
 
     A convolution computes the channels that are moved where they go, or reads them where they come
     from, and so do layers by channel on the way. A move that this does not make cheaper stays.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     for name in [layer.name for layer in layers.layers]:
         layer = next((each for each in layers.layers if each.name == name), None)

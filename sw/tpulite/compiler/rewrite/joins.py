@@ -37,13 +37,6 @@ def align_joins(layers: LayerGraph, config: Config) -> LayerGraph:
     and so does each layer by channel that follows. A convolution that reads the joined channels has
     weights of zero for those that were added. A join stays as it is where that would not save work
     of the array.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     for layer in layers.layers:
         if isinstance(layer, Concat) and layer.axis == 2:

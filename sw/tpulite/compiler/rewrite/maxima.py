@@ -20,13 +20,6 @@ def separate_maxima(layers: LayerGraph, config: Config) -> LayerGraph:
 
     What lies in the padding does not count, so a maximum over a clipped window is one of maxima
     over clipped rows.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
 
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:

@@ -19,13 +19,6 @@ def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
     one other convolution reads them, in steps of several pixels or all of them once, the first one
     can compute some pixels of a row or column at once. It gets a larger kernel, and the other one
     fewer taps. That is done where both together take fewer cycles.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     for index in range(len(layers.layers)):
         layers = _joined_with_reader(layers, index, config)

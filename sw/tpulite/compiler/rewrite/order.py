@@ -10,11 +10,6 @@ def order_layers(layers: LayerGraph) -> LayerGraph:
 
     Among the layers that could run, the one goes first that frees more than its output takes: the
     last reader of a large image, before the branches beside it go on. Else the order is as before.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
     """
     waiting = list(layers.layers)
     readers: dict[str, int] = {}

@@ -40,13 +40,6 @@ def join_outputs(layers: LayerGraph, config: Config) -> LayerGraph:
     there are columns wastes the others. With a larger kernel and stride it computes a rectangle of
     pixels instead, whose channels are put side by side afterwards. That is done where both
     together take fewer cycles.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
 
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> Sequence[Layer]:

@@ -28,13 +28,6 @@ def pack_patches(layers: LayerGraph, config: Config) -> LayerGraph:
 
     Only inputs that one convolution reads are packed, and never into more bytes than vectors of
     channels take. The convolution gets another kernel, and computes the same.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     for name in layers.inputs:
         layer = sole_reader(layers, name)

@@ -29,13 +29,6 @@ def split_picks(layers: LayerGraph, config: Config) -> LayerGraph:
 
     Channels that are not whole blocks are products with a matrix of zeros and ones. Rows and
     columns that both come in no order are picked one after the other.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
 
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
@@ -54,13 +47,6 @@ def fill_blocks(layers: LayerGraph, config: Config) -> LayerGraph:
     """Return the network with channels that begin at a block where they become pixels.
 
     Products with a matrix of zeros and ones put them there.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
 
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> list[Layer]:
@@ -84,13 +70,6 @@ def mark_views(layers: LayerGraph, config: Config) -> LayerGraph:
 
     A part is a box: consecutive rows, columns and channel blocks, which begin at beats. Results of
     the network are copied, and so is what is read as one run of pixels: by reshapes and pooling.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     runs = {x for layer in layers.layers if isinstance(layer, Pool | Reshape) for x in layer.inputs}
     copied = runs | {*layers.outputs}

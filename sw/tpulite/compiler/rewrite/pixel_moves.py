@@ -40,13 +40,6 @@ def fold_pixel_moves(layers: LayerGraph, config: Config) -> LayerGraph:
     and the focus layer of detectors. A convolution behind them is one of the activation itself:
     each of its taps becomes a tap for each slice, and its stride grows. That is done where it takes
     no more cycles.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     for name in [layer.output for layer in layers.layers]:
         moved = _moved(name, layers)

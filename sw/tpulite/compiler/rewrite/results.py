@@ -12,11 +12,6 @@ def leave_patches(layers: LayerGraph) -> LayerGraph:
     """Return the network without moves of pixels that the host makes when it reads a result.
 
     Vectors of such a result hold rectangles of pixels. Tables may be between it and the move.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
     """
     for layer in layers.layers:
         if isinstance(layer, DepthToSpace):

@@ -28,13 +28,6 @@ def substitute_layers(layers: LayerGraph, config: Config) -> LayerGraph:
 
     A 5x5 kernel of stride 2 takes as long as a 6x6 one without delay lines, of which every second
     tap goes through them.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
 
     def substitute(layer: Layer) -> Layer:

@@ -32,11 +32,6 @@ def tabulate_chains(layers: LayerGraph) -> LayerGraph:
     these layers, computed for all 256, is the table.
 
     Layers that read the activation itself stay; layers that nobody reads any more go.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
     """
     functions: dict[str, _Function] = {}
     made: list[Layer] = []

@@ -41,13 +41,6 @@ def compare_terms(layers: LayerGraph, config: Config) -> LayerGraph:
     the sum where the table is the larger term, and elsewhere if the other one alone is the sum.
     That is tried for all bytes and channels. The array computes the table, if it is a straight
     line, where the vector path has more to do.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     sums = _sums(layers)
     if not sums:

@@ -12,13 +12,6 @@ def join_transposes(layers: LayerGraph, config: Config) -> LayerGraph:
     The array takes their weights as transposed tiles. That takes fewer cycles than a transpose,
     whatever the extents are; channels must fill whole blocks, since what lies behind the others is
     not known.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     if not config.has_transposed_tiles:
         return layers

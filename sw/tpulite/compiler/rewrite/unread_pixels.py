@@ -33,11 +33,6 @@ def remove_unread_pixels(layers: LayerGraph) -> LayerGraph:
     layer that computes them gets the stride instead, and layers before it, as far as that goes:
     kernels take larger steps, and elementwise layers read every second pixel, say, of operands that
     others need as a whole.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
     """
     chain, images = list(layers.layers), dict(layers.activations)
     for index in reversed(range(len(chain))):

@@ -128,8 +128,9 @@ class Loads(TransferHead):
     def _expect(self, time: int) -> None:
         """Come back when a command can be finished, or all of its bursts issued."""
         due, channel, latency = NEVER, self.channel, self.latency
-        begins = self._begins() if self.limited else (x[0] + latency for x in self.flying)
-        for begin, (address, _, cycles, load, _, last) in zip(begins, self.flying, strict=False):
+        begins = self._begins() if self.limited else None
+        for address, _, cycles, load, _, last in self.flying:
+            begin = address + latency if begins is None else next(begins)
             if self.paired:  # burst by burst: those of the other memory may be ready, or late
                 due = self._followed(self.flying[0], begin)
                 due = max(due - self.known, address)

@@ -57,11 +57,6 @@ def value_ranges(layers: LayerGraph) -> dict[str, Range]:
 
     Requantization is monotone unless a number leaves int32, and its bounds are those that the
     golden arithmetic gives. Where it could leave it, all that the clamp lets through is possible.
-
-    Parameters
-    ----------
-    layers : LayerGraph
-        The network.
     """
     ranges = {name: _whole(layers.activations[name].shape[2]) for name in layers.inputs}
     for name, value in layers.constants.items():
