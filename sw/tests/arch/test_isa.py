@@ -1,4 +1,5 @@
 import random
+import re
 
 import pytest
 
@@ -16,6 +17,7 @@ from tpulite.arch.isa import (
     decode,
     disassemble,
 )
+from tpulite.command_columns import encode_commands, field_problems
 
 
 def random_fields(rng: random.Random, opcode: Opcode) -> dict[str, int]:
@@ -36,6 +38,33 @@ def test_decode_inverts_encode(opcode):
         command = Command.make(opcode, **random_fields(rng, opcode))
         assert len(command.encode()) == COMMAND_BYTES
         assert decode(command.encode()) == command
+
+
+def test_columns_encode_what_each_command_does():
+    """Of commands of all kinds in any order; nothing but the illegal fields is refused."""
+    rng = random.Random(1)
+    opcodes = [rng.choice(list(Opcode)) for _ in range(400)]
+    commands = [Command.make(opcode, **random_fields(rng, opcode)) for opcode in opcodes]
+    assert encode_commands(commands) == b"".join(command.encode() for command in commands)
+    assert field_problems(commands) == {}
+
+
+@pytest.mark.parametrize("opcode", [opcode for opcode in Opcode if opcode != Opcode.END])
+def test_columns_find_every_illegal_field(opcode):
+    rng, legal = random.Random(int(opcode)), Command.make(Opcode.END)
+    for field in COMMANDS[opcode].fields[1:]:
+        values = [field.range[0] - 1, field.range[-1] + 1, 1 << 80, -(1 << 80)]
+        values += [field.minimum - 1] if field.minimum is not None else []
+        values += [field.range[-1] - 1] if field.multiple > 1 else []
+        values += [max(field.enum) + 1] if field.enum is not None else []
+        for value in values:
+            fields = random_fields(rng, opcode) | {field.name: value}
+            why = COMMANDS[opcode].problem({"opcode": opcode, **fields})
+            assert why is not None and field.name in why
+            commands = [legal, Command(opcode, fields)]
+            assert field_problems(commands) == {1: why}
+            with pytest.raises(ValueError, match=re.escape(why)):
+                encode_commands(commands)
 
 
 @pytest.mark.parametrize("opcode", Opcode)

@@ -1,6 +1,7 @@
 """How int32 sums become int8 activations, for all channels of a layer."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class Requantization:
         bounds = np.size(self.low), np.size(self.high)
         return max(len(self.multiplier), len(self.shift), len(self.bias), each, *bounds)
 
-    @property
+    @cached_property
     def uniform(self) -> bool:
         """Whether all channels have the same multiplier, shift, rounding and clamp."""
         others = map(np.atleast_1d, (self.rounding, self.low, self.high))

@@ -25,6 +25,7 @@ COMPILER = (
     "arch",
     "archive.py",
     "collector.py",
+    "command_columns.py",
     "compiler",
     "configs.py",
     "counted.py",
