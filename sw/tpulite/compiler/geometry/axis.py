@@ -71,8 +71,8 @@ class Axis1D:
 
     def part(self, start: Number, kernel: Number, size: Number | None = None) -> "Axis1D":
         """Return the geometry of some taps, those of a tensor of ``size`` positions if given."""
-        size = self.size if size is None else size
-        return Axis1D(kernel, self.stride, self.dilation, self.before, self.after, size, start)
+        whole: Number = self.size if size is None else size
+        return Axis1D(kernel, self.stride, self.dilation, self.before, self.after, whole, start)
 
     def outputs(self, size: Number) -> Number:
         """Return the outputs of ``size`` inputs."""
