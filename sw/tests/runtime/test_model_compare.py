@@ -50,7 +50,7 @@ def test_exposed_tensors_do_not_count_if_an_output_changes(model, inputs):
     assert compared.same and len(calls) == 2
     assert [x.name for x in compared.layers] == [x.name for x in compared.tensors] == ["dense"]
     assert compared.reasons() == {
-        "the library does not expose them: its outputs change when they are outputs, too": 6
+        "not exposed by the library: its outputs change when they are outputs, too": 6
     }
 
 
