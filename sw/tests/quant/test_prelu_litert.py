@@ -9,6 +9,9 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.prelu_tflite import join_prelus
+from tpulite.runtime.host.libraries import open_library
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.oracles.model_tensors import equals_library
 
@@ -45,3 +48,35 @@ def test_slopes_of_uint8(between: bool, tmp_path: Path) -> None:
     if between:
         y = b.conv(y, weight, rng.integers(-500, 500, 20), **scales)
     equals_library(tmp_path, b.build(y))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_slopes_that_a_quantizer_leaves_in_floats_become_int8(shared: bool, tmp_path: Path) -> None:
+    b, rng = Builder(), np.random.default_rng(9)
+    shape = (1, 7, 9, 20)
+    x = b.input(shape, 0.05, 3)
+    floats = b.unary("DEQUANTIZE", x, dtype="float32")
+    values = rng.uniform(-0.5, 1, (1, 1, 20)).astype(np.float32)
+    slopes = b.tensor((1, 1, 20), dtype="float32", data=values)
+    y = b.operator("PRELU", [floats, slopes], [b.tensor(shape, dtype="float32")])
+    ends = [b.unary("QUANTIZE", y, 0.06, -7, dtype="int8"), *[floats] * shared]
+    before = b.build(*ends)
+    after = join_prelus(before)
+    model = equals_library(tmp_path, after)
+    names = [each.operator for each in model.summary()]
+    assert names == [*["DEQUANTIZE"] * shared, "PRELU"]
+    values = rng.integers(-128, 128, shape).astype(np.int8)
+    rounded, whole = (
+        open_library(data, "tflite", Exactness.LITERT_REF)([values])[0].astype(int)
+        for data in (after, before)
+    )
+    # Half a step of a slope, 1 / 254, times the smallest input, and a step of rounding.
+    assert np.abs(rounded - whole).max() <= 1 + 0.05 * 131 / 254 / 0.06
+
+
+def test_slopes_of_floats_that_others_read_stay() -> None:
+    b = Builder("float32")
+    slopes = b.constant(np.ones((1, 1, 4), np.float32))
+    y = b.operator("PRELU", [b.input((1, 2, 2, 4)), slopes], [b.tensor((1, 2, 2, 4))])
+    data = b.build(y)
+    assert join_prelus(data) is data

@@ -5,11 +5,13 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.export import check_exportable
+from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.host.libraries import open_library
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import load_model_file, save_model
+from tpulite.runtime.outputs import compare_outputs
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.oracles.model_tensors import equals_library
 
@@ -203,6 +205,14 @@ def test_kernels_that_lack_an_operator_name_those_that_have_it(tmp_path):
     with pytest.raises(ValueError, match=message):
         Model.load(path)
     assert equals_library(tmp_path, b.build(y), exact="litert-opt").host_macs == 0
+
+
+def test_outputs_are_compared_by_kernels_that_have_all_operators():
+    b = Builder("float32")
+    graph = load_tflite(b.build(b.unary("ELU", b.input((1, 9)))))
+    ((compared,),) = compare_outputs(graph, graph, [{graph.inputs[0]: np.float32([range(-4, 5)])}])
+    np.testing.assert_array_equal(compared[1], compared[2])
+    np.testing.assert_allclose(compared[1][0, 0], np.expm1(-4.0), rtol=1e-6)
 
 
 def test_what_the_library_lacks_is_one_line(tmp_path, monkeypatch):

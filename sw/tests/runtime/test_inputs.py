@@ -41,6 +41,15 @@ def test_inputs_are_counted_along_the_first_axis(batch, rows, count):
     assert checked["x"].shape == (count, batch, 4)
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_each_input_may_have_its_batch(batch):
+    """Samples for ``quantize`` may have, too."""
+    values = np.arange(12 * batch, dtype=np.int8).reshape(3, batch, 4)
+    checked, found = check_inputs(graph((batch, 4)), values)
+    assert found == 3
+    np.testing.assert_array_equal(checked["x"], values)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -35,7 +35,7 @@ from tpulite.quant.quality import Quality, measure_outputs
 from tpulite.report.name_cell import NameCell
 from tpulite.runtime.inputs import as_inputs
 from tpulite.runtime.model import Model
-from tpulite.runtime.outputs import compare_outputs, given_inputs
+from tpulite.runtime.outputs import compare_outputs, given_inputs, load_runnable
 
 Feeds = list[dict[str, np.ndarray]]
 """The inputs of each sample by name."""
@@ -203,7 +203,7 @@ def quantize(  # noqa: PLR0913 - options of the command
             feeds, remarks = read_feeds(calibration, graph, data, pixels)
             found, quality = _of_onnx(data, feeds, settings)
     write_whole(output, lambda path: path.write_bytes(found))
-    model = Model.load(output)
+    model = load_runnable(load_graph(output))
     save_json(json_path, {"output": str(output), **quality.as_dict(), "host": _host(model)})
     if csv_path is not None:
         save_csv(csv_path, quality.as_dict()["tensors"])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.frontend.tflite.object_form import pack, unpack
+from tpulite.quant.prelu_tflite import join_prelus
 
 _PARTS = ("quantizer", "recipe")
 """Modules of the quantizer, which is not among what every developer has."""
@@ -51,7 +52,7 @@ def quantize_tflite(data: bytes, samples: Sequence[Mapping[str, np.ndarray]]) ->
             with contextlib.redirect_stdout(io.StringIO()):  # it reports what it does
                 tool = quantizer.Quantizer(file, recipe.static_wi8_ai8())
                 ranges = tool.calibrate({key: feeds}, num_threads=1)
-                return bytes(tool.quantize(ranges).quantized_model or b"")
+                return join_prelus(bytes(tool.quantize(ranges).quantized_model or b""))
         except Exception as error:  # anything: it is foreign code on a foreign file
             lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ValueError(f"the AI Edge quantizer rejects the network: {lines[0]}") from error

@@ -63,7 +63,8 @@ def check_inputs(
     ----------
     inputs : ndarray or mapping of str to ndarray
         Inputs by name, the array alone if there is only one; one input in the file's shape, or
-        several along the first axis, [count] of a scalar.
+        several along the first axis, [count * batch, ...] or [count, batch, ...], [count] of a
+        scalar.
 
     Returns
     -------
@@ -173,6 +174,8 @@ def _count(values: np.ndarray, tensor: Tensor) -> int:
         raise ValueError(
             f"Input {tensor.name!r} has no elements: its shape is {list(values.shape)}"
         )
+    if tensor.shape and values.shape[1:] == tensor.shape and batch:
+        return values.shape[0]  # as samples of quantize may be
     fits = values.shape[1:] == tensor.shape[1:] and values.ndim == len(tensor.shape)
     if not fits or not batch or values.shape[0] % batch:
         shape = ", ".join(str(extent) for extent in tensor.shape[1:])

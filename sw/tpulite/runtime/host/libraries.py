@@ -38,6 +38,10 @@ DECIDED = (
 """Optimizers of ONNX Runtime that have done their work on the whole file."""
 
 
+class LackingError(ValueError):
+    """The kernels lack an operator that LiteRT's optimized ones have."""
+
+
 def library_name(file_format: str, exactness: Exactness) -> str:
     """Return what reports call the library and its kernels."""
     if file_format == "onnx":
@@ -85,6 +89,8 @@ def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
 
     Raises
     ------
+    LackingError
+        If other kernels of the library take the file.
     ValueError
         If the library is not installed, or does not take the file.
     """
@@ -93,13 +99,11 @@ def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
     try:
         return _open_ort(data) if file_format == "onnx" else _open_litert(data, exactness)
     except Exception as error:  # ONNX Runtime has classes of its own
-        refused = f"{name} rejects it: {_first_line(error)}"
-        if file_format == "tflite":
-            lacked = lacked_operator(data, error)
-            refused = (
-                f"{name} does not have {lacked}; --exact litert-opt runs it" if lacked else refused
-            )
-        raise ValueError(refused) from error
+        lacked = lacked_operator(data, error) if file_format == "tflite" else ""
+        if lacked:
+            refused = f"{name} does not have {lacked}; --exact litert-opt runs it"
+            raise LackingError(refused) from error
+        raise ValueError(f"{name} rejects it: {_first_line(error)}") from error
 
 
 def lacked_operator(data: bytes, error: Exception) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from tpulite.graph.graph import Graph, Origin, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment
-from tpulite.runtime.host.libraries import Run, open_library, require_library
+from tpulite.runtime.host.libraries import LackingError, Run, open_library, require_library
 from tpulite.runtime.host.ops import run_node
 
 T = TypeVar("T")
@@ -113,7 +113,8 @@ class HostPart:
         try:
             return step()
         except Exception as error:  # cutting reads parts of a file that nobody has checked
-            raise ValueError(f"{self._named} run by the library: {error}") from error
+            kind = LackingError if isinstance(error, LackingError) else ValueError
+            raise kind(f"{self._named} run by the library: {error}") from error
 
     @property
     def _named(self) -> str:
