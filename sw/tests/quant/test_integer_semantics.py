@@ -155,6 +155,20 @@ def test_transformers_get_integers_by_default_and_others_do_not():
     assert default_numerics(b.build(b.node("Softmax", x))) == "ort"
 
 
+@pytest.mark.parametrize(("axes", "numerics"), [(1, "litert-ref"), (2, "litert-ref"), (3, "ort")])
+def test_transposed_convolutions_get_integers_by_default(axes, numerics):
+    """ONNX Runtime computes them in floats, even between quantized tensors."""
+    b, rng = OnnxBuilder(), np.random.default_rng(axes)
+    first, second = (rng.normal(size=(8, 8, *[3] * axes)).astype(np.float32) for _ in range(2))
+    x = b.node("Conv", b.input("x", (1, 8, *[5] * axes)), first)
+    data = b.build(b.node("ConvTranspose", b.node("Relu", x), second, strides=[2] * axes))
+    assert default_numerics(data) == numerics
+    if numerics == "litert-ref":
+        feeds = [{"x": rng.normal(size=(1, 8, *[5] * axes)).astype(np.float32)} for _ in range(4)]
+        model = Model.load(load_onnx(quantize_onnx(data, feeds, numerics=numerics), "net"))
+        assert model.macs and not model.host_macs
+
+
 def test_numerics_must_be_known():
     with pytest.raises(ValueError, match="numerics must be one of ort, litert-ref, not 'tosa'"):
         quantize_onnx(softmax_alone(), [np.zeros((1, 16, 32), np.float32)], numerics="tosa")

@@ -156,8 +156,8 @@ def quantize(  # noqa: PLR0913 - options of the command
     The weights of an .onnx file with float activations may be integers. --weights int4 takes a
     float .onnx file, or a .tflite file that is int8 already.
 
-    By default, softmax, normalizations and GELU of transformers become LiteRT's integer operators,
-    which run on the machine; the file names these numerics (litert-ref).
+    By default, networks with normalizations, attention or transposed convolutions become LiteRT's
+    integer operators, which run on the machine; the file names these numerics (litert-ref).
     """
     data = network.read_bytes()
     tflite = data[4:8] == TFLITE

@@ -43,6 +43,9 @@ NUMERICS = ("ort", "litert-ref")
 
 _WARNING, _FATAL = 2, 4  # severities of ONNX Runtime
 
+_IMAGE = 4
+"""Axes of a feature map of two axes of pixels."""
+
 _CONSTANTS_ALONE = 4
 """Version of the format; before it constants had to be inputs as well."""
 
@@ -145,13 +148,23 @@ def quantize_onnx(  # noqa: PLR0913 - settings by name
 def default_numerics(data: bytes) -> str:
     """Return the numerics in which a float network is quantized.
 
-    That is ``litert-ref`` for transformers and networks with normalizations: ONNX Runtime computes
-    those, and softmax before products, in floats, which no integer machine reproduces. Of other
-    networks it computes nearly everything with integers.
+    That is ``litert-ref`` for transformers and networks with normalizations or transposed
+    convolutions: ONNX Runtime computes those, and softmax before products, in floats, which no
+    integer machine reproduces. Of other networks it computes nearly everything with integers.
     """
     model = _parse(data)
+    if any(_is_transposed_convolution(node, model.graph) for node in model.graph.node):
+        return "litert-ref"
     normalizes = find_norms(model) or any(x.op_type in NORMS for x in model.graph.node)
     return "litert-ref" if normalizes or has_attention(model.graph) else "ort"
+
+
+def _is_transposed_convolution(node: onnx.NodeProto, graph: onnx.GraphProto) -> bool:
+    """Tell whether an operator is a transposed convolution of one or two axes of pixels."""
+    if node.op_type != "ConvTranspose":
+        return False
+    ranks = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    return ranks.get(node.input[1], _IMAGE) <= _IMAGE
 
 
 def fixed_batch(data: bytes) -> bytes:
