@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's that transformers have, in terms of standard ones.
+"""Operators of ONNX Runtime's that transformers have, and Einsum, in terms of usual ones.
 
 What follows then looks for one form of each.
 """
@@ -15,6 +15,7 @@ from onnx import helper
 from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.expand_attention import ATTENTION
+from tpulite.quant.floats.expand_einsum import EINSUM
 from tpulite.quant.floats.expand_group_norms import GROUP_NORMS
 from tpulite.quant.floats.expand_grouped import GROUPED
 from tpulite.quant.floats.expand_norms import LAYER_NORM, NORMS, OLD_NORMS
@@ -33,7 +34,7 @@ _KINDS = {
 }
 """Types of tensors by the names that ONNX Runtime has for them."""
 
-_RULES: Rules = NORMS | PRODUCTS | ROTATIONS | ATTENTION | GROUPED
+_RULES: Rules = NORMS | PRODUCTS | EINSUM | ROTATIONS | ATTENTION | GROUPED
 
 
 def _rules(model: onnx.ModelProto, opset: int) -> Rules:
