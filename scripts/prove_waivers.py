@@ -46,8 +46,8 @@ def decided(
 ) -> dict[Waiver, bool]:
     """Return which waivers have points on a chip, and whether no run reaches any of these.
 
-    The host, the memory beside the chip and its reset are free. Parameters are those of
-    :func:`tpulite_formal.unreachable.unreachable`.
+    The host and the memory beside the chip are free, and so is when it is reset, for four cycles or
+    more. Parameters are those of :func:`tpulite_formal.unreachable.unreachable`.
     """
     chip = Chip(config)
     return decided_of(

@@ -26,11 +26,16 @@ SATURATES = """
 module dut(clk, rst, up, y);
   input clk;
   input rst;
+  wire rst;
   input up;
   output [3:0] y; // coverage point ["toggle", "lib/fifo.py", 1, "y"]
   reg [3:0] y = 4'd0;
   wire full; // coverage point ["toggle", "lib/fifo.py", 1, "full"]
   assign full = y == 4'd9;
+  wire brief; // coverage point ["toggle", "lib/fifo.py", 1, "brief"]
+  reg was = 0, was_before = 0;
+  assign brief = ~rst & was & ~was_before;
+  always @(posedge clk) begin was <= rst; was_before <= was; end
   wire [1:0] tpulite_cover_0;
   assign tpulite_cover_0 = {y == 4'd15, y == 4'd9};
   always @(posedge clk) if (up & ~full) y <= y + 4'd1;
@@ -51,6 +56,7 @@ def test_points_that_a_run_reaches_are_told_from_those_that_none_does(tmp_path: 
         waiver("state", "y 15"),
         waiver("toggle", "y[[]3] 1->0"),
         waiver("toggle", "full 1->0"),
+        waiver("toggle", "brief *"),  # reset lasts for four cycles
     ]
     reached = [waiver("state", "y 9"), waiver("toggle", "y[[]3] *"), waiver("toggle", "full 0->1")]
     others = [waiver("state", "y 3"), waiver("toggle", "z")]

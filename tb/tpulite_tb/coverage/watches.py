@@ -16,6 +16,14 @@ _COVERED = re.compile(r"cover \((\S+)(\[\d+\])\)")
 _TOGGLED = {"0->1": "rise", "1->0": "fall"}
 _ACTIVE = "high"
 
+_TOP = "module dut("
+_LASTING = """
+  reg [2:0] asked_before = 0;
+  assign rst = asked | (|asked_before);
+  always @(posedge clk) asked_before <= {asked_before[1:0], asked};
+"""
+"""The chip asks for four cycles of reset."""
+
 _WATCHES = """
 module rise(input i);
   (* gclk *) reg gclk;
@@ -42,24 +50,29 @@ def with_watches(source: str, waivers: Sequence[Waiver]) -> tuple[str, list[Waiv
     ----------
     source : str
         Verilog of :func:`tpulite_tb.coverage.verilog.with_points`, whose top module is ``dut``.
+        Its reset becomes an input ``asked``, and lasts for four cycles each time.
     waivers : sequence of Waiver
 
     Returns
     -------
     str
         With instances ``watch_0``, ``watch_1``, ... whose wire ``reached`` is high when a point is
-        reached.
+        reached; in ``dut`` itself only while there is no reset.
     list of Waiver
         That of each.
     """
     lines: list[str] = []
     owners: list[Waiver] = []
     watches: list[str] = []
-    for line in source.splitlines():
+    top = False
+    for line in _with_lasting_reset(source).splitlines():
+        if line.startswith("module "):
+            top = line.startswith(_TOP)
         for signal, module, point in _points(line):
             for waiver in waivers:
                 if waiver.covers(point):
-                    watches.append(f"  {module} watch_{len(owners)} (.i({signal}));")
+                    value = f"{signal} & ~rst" if top and module == _ACTIVE else signal
+                    watches.append(f"  {module} watch_{len(owners)} (.i({value}));")
                     owners.append(waiver)
         if line.startswith("endmodule"):
             lines += watches
@@ -67,6 +80,14 @@ def with_watches(source: str, waivers: Sequence[Waiver]) -> tuple[str, list[Waiv
         if "cover (" not in line:
             lines.append(line.replace("dut.clk", "clk").replace("dut.rst", "rst"))
     return "\n".join(lines) + _WATCHES, owners
+
+
+def _with_lasting_reset(source: str) -> str:
+    before, _, rest = source.partition(_TOP)
+    ports, _, body = rest.partition(");")
+    body, _, after = body.partition("endmodule")
+    ports, body = re.sub(r"\brst\b", "asked", ports), body.replace("input rst;", "input asked;")
+    return f"{before}{_TOP}{ports});{body}{_LASTING}endmodule{after}"
 
 
 def _points(line: str) -> Iterator[tuple[str, str, Point]]:
