@@ -161,6 +161,8 @@ class Source:
     untouched: bytes = b""
     #: Name of the numerics that the file says its integers have; empty if it says nothing.
     numerics: str = ""
+    #: ``qonnx`` if its quantizers were those of QONNX, which ``data`` has in ONNX's own operators.
+    dialect: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
     A file that clips int8 activations (Q-Clip-DQ, as brevitas writes fewer values than the type
     has) is for integers, and an ordinary session of ONNX Runtime computes all of its products in
     floats: its numerics are ``ort-int8`` by default. A file that names its numerics, as
-    ``tpulite quantize`` writes transformers, has those.
+    ``tpulite quantize`` writes transformers, has those. QONNX files are for integers, too, and
+    ONNX Runtime knows no quantizers of QONNX: theirs are ``litert-ref``.
 
     Parameters
     ----------
@@ -34,6 +35,8 @@ def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
                 "unknown; --exact chooses others"
             )
         return Exactness(graph.source.numerics)
+    if graph.source is not None and graph.source.dialect == "qonnx":
+        return Exactness.LITERT_REF
     clips = any(
         node.op == "clip" and graph.tensors[node.inputs[0]].dtype == "int8" for node in graph.nodes
     )

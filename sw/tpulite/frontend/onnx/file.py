@@ -83,7 +83,13 @@ def load_onnx(
     verify(graph)
     return replace(
         graph,
-        source=Source(model.file, origins(graph, orders, model), library, numerics=model.numerics),
+        source=Source(
+            model.file,
+            origins(graph, orders, model),
+            library,
+            numerics=model.numerics,
+            dialect=model.dialect,
+        ),
     )
 
 

@@ -127,6 +127,9 @@ class _Writer:
         if node.op == "pick":
             self.add_pick(node)
             return
+        if node.op == "clip":
+            self.add_clip(node)
+            return
         outputs = [self.tensor(name) for name in node.outputs]
         inputs = self.inputs(node)
         if node.op in _WINDOWS and not self._is_named(node):
@@ -149,6 +152,26 @@ class _Writer:
             chosen = self.constant(f"{node.name}.{axis}.indices", indices)
             self.model.operator(CODES["pick"], [source, chosen], [y], **_options(node), axis=axis)
             source = y
+
+    def add_clip(self, node: Node) -> None:
+        """Write MAXIMUM and MINIMUM; input and output have one scale."""
+        x, y = self.graph.tensors[node.inputs[0]], self.graph.tensors[node.outputs[0]]
+        info, q = np.iinfo(x.dtype), x.quantization
+        assert q is not None
+        bounds = [
+            np.clip(np.rint(np.float32(node[end]) / q.scale) + q.zero_point, info.min, info.max)
+            for end in ("low", "high")
+        ]
+        low, high = (
+            self.add_tensor(replace(x, name=f"{node.name}.{end}"), (1,), bound.astype(x.dtype))
+            for end, bound in zip(("low", "high"), bounds, strict=True)
+        )
+        above = self.add_tensor(replace(y, name=f"{node.name}.above"))
+        for op, inputs, output in (
+            ("maximum", (self.tensor(x.name), low), above),
+            ("minimum", (above, high), self.tensor(y.name)),
+        ):
+            self.model.operator(CODES[op], list(inputs), [output])
 
     def _is_named(self, node: Node) -> bool:
         """Tell whether TFLite has a name for what a window pads: VALID or SAME."""

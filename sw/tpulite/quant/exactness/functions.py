@@ -26,7 +26,7 @@ from tpulite.quant.exactness.litert import (
 from tpulite.quant.exactness.ort import ort_table
 from tpulite.quant.exactness.real import logarithm, real_function
 from tpulite.quant.exactness.roots import reciprocal_root, root
-from tpulite.quant.exactness.scaling import activation_bounds
+from tpulite.quant.exactness.scaling import activation_bounds, clip_bounds
 from tpulite.quant.exactness.xnnpack import (
     xnnpack_leaky_relu,
     xnnpack_lookup,
@@ -110,13 +110,17 @@ def function_table(
         raise UnsupportedError(f"{op} is not verified against any library")
     if exactness.ort:
         return ort_table(op, x, y, attributes)
-    if op in _CLAMPS and x == y:
-        low, high = activation_bounds(op, y, Exactness.LITERT_REF)
+    if op in (*_CLAMPS, "clip") and x == y:
+        low, high = (
+            clip_bounds(attributes["low"], attributes["high"], y)
+            if op == "clip"
+            else activation_bounds(op, y, Exactness.LITERT_REF)
+        )
         return np.clip(np.arange(-128, 128), low, high).astype(np.int8)
     if exactness == Exactness.BM1684X:
         raise UnsupportedError(f"bm1684x numerics do not define {op}")
     if op == "clip":
-        raise UnsupportedError("TFLite has no operator clip")
+        raise UnsupportedError("TFLite has no clip between two scales")
     return y.image(_litert(op, x, y, attributes, exactness, elements))
 
 

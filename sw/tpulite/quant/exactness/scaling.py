@@ -129,6 +129,20 @@ def activation_bounds(
     return low, high
 
 
+def clip_bounds(low: float, high: float, y: Quantized) -> tuple[int, int]:
+    """Return the integers of an image that are nearest to the bounds of a clip.
+
+    Raises
+    ------
+    UnsupportedError
+        If it would leave no value.
+    """
+    least, most = (_quantize_bound(x, y, Exactness.LITERT_REF, INT8) for x in (low, high))
+    if least > most:
+        raise UnsupportedError(f"it clips every value of the output scale {y.scale}")
+    return least, most
+
+
 def _quantize_bound(bound: float, y: Quantized, exactness: Exactness, values: range) -> int:
     if math.isinf(bound):
         return values[0] if bound < 0 else values[-1]

@@ -58,7 +58,8 @@ def fuse_quantization(graph: Graph, *, by_library: bool = False) -> Graph:
     draft = Draft(graph)
     spread_quantization(draft)
     fuse = partial(_fuse, by_library=by_library)
-    for merge in (scale_sums, merge_equal, move, meet, _drop_clips, fuse, express):
+    merges = (scale_sums, merge_equal, _drop_clips, move, meet, _drop_clips, fuse, express)
+    for merge in merges:
         _repeat(draft, merge)
     _fold_constants(draft)
     return draft.freeze()

@@ -21,6 +21,7 @@ from tpulite.frontend.onnx.read.expand import expand
 from tpulite.frontend.onnx.read.fold import infer_and_fold
 from tpulite.frontend.onnx.read.inputs import fix_shapes, image_inputs
 from tpulite.frontend.onnx.read.library import learn_shapes
+from tpulite.frontend.onnx.read.qonnx import has_quantizers, with_standard_quantizers
 from tpulite.frontend.onnx.read.tensor import array, type_of
 
 OLDEST_OPSET = 7
@@ -68,6 +69,7 @@ class OnnxModel:
     file: bytes = b""  #: The file before anything was translated, its batch fixed.
     computed: frozenset[str] = frozenset()  #: Tensors of the file that are inputs or computed.
     numerics: str = ""  #: Name of the numerics that the file's metadata ask for, if they do.
+    dialect: str = ""  #: ``qonnx`` if the file has quantizers of QONNX.
 
 
 def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
@@ -89,6 +91,10 @@ def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
     model = _modernized(_parse(data))
     opset = _check_versions(model)
     _check_complete(model)
+    dialect = "qonnx" if has_quantizers(model) else ""
+    if dialect:
+        model = with_standard_quantizers(model, opset)
+        opset = _opset(model)
     shapeless = fix_shapes(model, given)
     fix_inputs(model, given.values)
     inline_branches(model, opset)
@@ -117,7 +123,13 @@ def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
         ) from error
     plain = _plain(model, opset, sources)
     numerics = next((x.value for x in model.metadata_props if x.key == NUMERICS), "")
-    return replace(plain, file=file, computed=frozenset(computed - {""}), numerics=numerics)
+    return replace(
+        plain,
+        file=file,
+        computed=frozenset(computed - {""}),
+        numerics=numerics,
+        dialect=dialect,
+    )
 
 
 def with_types(data: bytes, types: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:

@@ -1,0 +1,235 @@
+"""QONNX files: quantizers of Brevitas, QKeras and FINN, in ONNX's own operators."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+import onnxruntime
+
+from tpulite.frontend.onnx.file import load_onnx
+from tpulite.frontend.onnx.read.qonnx import DOMAINS
+from tpulite.quant.exactness import Exactness
+from tpulite.quant.library import chosen_numerics
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import compare_model
+from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.quick_options import quick_options
+
+pytest_plugins = ("tpulite_testing.command_line",)
+
+
+class Draft:
+    """A QONNX file that grows."""
+
+    def __init__(self, shape=(1, 3, 6, 6), domain: str = DOMAINS[0], opset: int = 13) -> None:
+        self.nodes, self.tensors = [], []
+        self.inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
+        self.domain, self.opset = domain, opset
+        self.rng = np.random.default_rng(len(shape))
+
+    def constant(self, value) -> str:
+        name = f"c{len(self.tensors)}"
+        self.tensors.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
+        return name
+
+    def node(self, op: str, *inputs, domain: str = "", **flags) -> str:
+        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        y = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, names, [y], domain=domain, **flags))
+        return y
+
+    def quant(self, x, scale, bits, zero=0, *, op: str = "Quant", **flags) -> str:
+        flags = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND"} | flags
+        return self.node(op, x, scale, zero, bits, domain=self.domain, **flags)
+
+    def weight(self, *shape: int, bits: int = 4) -> str:
+        """Return weights with a scale for each output channel."""
+        values = self.rng.normal(size=shape)
+        scale = np.abs(values).reshape(shape[0], -1).max(1) / ((1 << bits - 1) - 1)
+        return self.quant(values, scale.reshape(-1, *[1] * (len(shape) - 1)), bits, narrow=1)
+
+    def build(self, y: str, dims=None) -> bytes:
+        output = helper.make_tensor_value_info(y, TensorProto.FLOAT, dims)
+        graph = helper.make_graph(self.nodes, "net", self.inputs, [output], self.tensors)
+        versions = [helper.make_opsetid("", self.opset), helper.make_opsetid(self.domain, 1)]
+        return helper.make_model(graph, opset_imports=versions, ir_version=8).SerializeToString()
+
+
+def run_plainly(data: bytes, x: np.ndarray) -> np.ndarray:
+    """Run a file as its operators are written."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    (y,) = session.run(None, {"x": x})
+    return np.asarray(y)
+
+
+def defined(x, scale, bits, *, signed=1, narrow=0, zero=0.0, rounding=np.round) -> np.ndarray:
+    """Return what the definition of QONNX says of a quantizer."""
+    low = (narrow - (1 << bits - 1)) if signed else 0
+    high = (1 << bits - 1) - 1 if signed else (1 << bits) - 1 - narrow
+    integers = rounding(np.clip(x / np.float32(scale) + np.float32(zero), low, high))
+    return (integers - np.float32(zero)) * np.float32(scale)
+
+
+VALUES = np.concatenate([np.arange(-40, 40) / 4, np.linspace(-300, 300, 49)]).astype(np.float32)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("signed", [0, 1])
+@pytest.mark.parametrize(("bits", "narrow"), [(8, 0), (8, 1), (4, 0), (4, 1), (2, 0)])
+def test_activations_are_as_defined(domain, signed, bits, narrow):
+    b = Draft((1, VALUES.size), domain)
+    y = b.quant("x", 0.5, bits, signed=signed, narrow=narrow)
+    graph = load_onnx(b.build(y), "net")
+    assert graph.source is not None
+    found = run_plainly(graph.source.data, VALUES[None])
+    wanted = defined(VALUES[None], 0.5, bits, signed=signed, narrow=narrow)
+    np.testing.assert_array_equal(found, wanted)
+
+
+_FIXED = {
+    "ROUND": (2, 2, -2, 2, -3), "CEIL": (3, 2, -1, 2, -2), "FLOOR": (2, 1, -2, 1, -3),
+    "UP": (3, 2, -2, 2, -3), "DOWN": (2, 1, -1, 1, -2), "HALF_UP": (3, 2, -2, 2, -3),
+    "HALF_DOWN": (2, 1, -1, 2, -3), "half_even": (2, 2, -2, 2, -3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rounding", _FIXED)
+@pytest.mark.parametrize("bits", [8, 16])
+def test_constants_are_rounded_in_all_ways(rounding, bits):
+    b = Draft((1, 5))
+    weight = b.quant([2.5, 1.5, -1.5, 1.7, -2.6], 1, bits, rounding_mode=rounding)
+    graph = load_onnx(b.build(b.node("Add", "x", weight)), "net")
+    assert graph.source is not None
+    found = run_plainly(graph.source.data, np.zeros((1, 5), np.float32))
+    assert found.tolist() == [list(_FIXED[rounding])]
+
+
+def test_constants_may_have_a_zero_point_and_binary_values():
+    b = Draft((1, 4))
+    values = np.array([-1.0, 0.0, 0.3, 9.0], np.float32)
+    y = b.node("Add", "x", b.quant(values, 0.25, 4, 3, signed=0))
+    y = b.node("Add", y, b.node("BipolarQuant", values, 0.5, domain=b.domain))
+    graph = load_onnx(b.build(y), "net")
+    assert graph.source is not None
+    found = run_plainly(graph.source.data, np.zeros((1, 4), np.float32))
+    binary = np.where(values >= 0, 0.5, -0.5)
+    np.testing.assert_array_equal(found[0], defined(values, 0.25, 4, signed=0, zero=3) + binary)
+
+
+def network(domain: str = DOMAINS[0], opset: int = 13) -> bytes:
+    """Return a network as Brevitas writes it: normalizations are not folded, biases are floats."""
+    b = Draft((1, 3, 6, 6), domain, opset)
+    y = b.quant("x", 1 / 64, 8)
+    bias = b.rng.normal(size=8)
+    y = b.node("Conv", y, b.weight(8, 3, 3, 3), bias, pads=[1] * 4)
+    gamma = b.rng.normal(size=8)
+    gamma[3] = 1e-41  # a pruned channel
+    moments = b.rng.normal(size=8), b.rng.uniform(0.5, 2, 8)
+    y = b.node("BatchNormalization", y, gamma, b.rng.normal(size=8), *moments)
+    y = b.quant(b.node("Relu", y), 0.3, 4, signed=0)
+    y = b.node("Conv", y, b.weight(16, 8, 1, 1, bits=8))
+    y = b.node("DepthToSpace", y, blocksize=2)
+    y = b.quant(b.node("Relu", y), 0.7, 8, signed=0, op="IntQuant")
+    y = b.node("Gemm", b.node("Flatten", y), b.weight(10, 576, bits=2), transB=1)
+    return b.build(b.quant(y, 2, 8))
+
+
+@pytest.mark.parametrize(("domain", "opset"), [(DOMAINS[0], 13), (DOMAINS[1], 11), (DOMAINS[2], 9)])
+def test_a_network_runs_on_the_machine(tmp_path, domain, opset):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(network(domain, opset))
+    model = Model.load(path, options=quick_options()).compile()
+    graph = model.graph
+    assert model.exactness == Exactness.LITERT_REF
+    on_cpu = {node.op for part in model.plan.hosts for node in part.segment.nodes}
+    assert on_cpu == {"transpose", "quantize", "dequantize"} and len(model.programs) == 1
+    inputs = [random_inputs(graph, 1, seed) for seed in range(3)]
+    compared = compare_model(model, open_oracle("litert-ref", path, graph), inputs)
+    assert compared.same and compared.elements, str(compared)
+
+
+def test_a_folded_normalization_is_the_same():
+    data = network()
+    graph = load_onnx(data, "net")
+    assert graph.source is not None
+    model = onnx.load_model_from_string(graph.source.data)
+    assert "BatchNormalization" not in {node.op_type for node in model.graph.node}
+    # The quantizers are those of the file, but the normalization is an operator.
+    plain = onnx.load_model_from_string(data)
+    x = np.random.default_rng(1).normal(size=(1, 3, 6, 6)).astype(np.float32)
+    values = {t.name: numpy_helper.to_array(t) for t in plain.graph.initializer} | {"x": x}
+    for node in plain.graph.node:
+        inputs = [values[name] for name in node.input]
+        flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        if node.domain in DOMAINS:
+            limits = {"signed": flags["signed"], "narrow": flags["narrow"]}
+            y = defined(inputs[0], inputs[1], int(inputs[3]), **limits)
+        else:
+            types = [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape)
+                for name, value in zip(node.input, inputs, strict=True)
+            ]
+            result = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
+            one = helper.make_graph([node], "one", types, [result])
+            made = helper.make_model(one, opset_imports=plain.opset_import[:1], ir_version=8)
+            session = onnxruntime.InferenceSession(made.SerializeToString())
+            (y,) = session.run(None, dict(zip(node.input, inputs, strict=True)))
+        values[node.output[0]] = np.asarray(y, np.float32)
+    np.testing.assert_array_equal(
+        run_plainly(graph.source.data, x), values[plain.graph.output[0].name]
+    )
+
+
+def test_numerics_of_onnx_runtime_can_be_chosen(tmp_path):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(network())
+    model = Model.load(path, exact="ort", options=quick_options()).compile()
+    inputs = [random_inputs(model.graph, 1, seed) for seed in range(2)]
+    assert compare_model(model, open_oracle("ort", path, model.graph), inputs).same
+
+
+def wrong(**change) -> bytes:
+    b = Draft((1, 8))
+    x = b.node("Add", "x", np.ones(8))
+    scale = change.pop("scale", 0.5)
+    if scale is None:
+        scale = b.node("Exp", "x")
+    return b.build(b.quant(x, scale, change.pop("bits", 4), change.pop("zero", 0), **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"bits": 16}, "gives an activation 16 bits; it may have 2 to 8"),
+        ({"bits": 1}, "gives an activation 1 bits"),
+        ({"bits": 99}, "has the bit width 99.0, not one from 1 to 32"),
+        ({"zero": 2}, "gives an activation a zero point; it must be 0"),
+        ({"rounding_mode": "FLOOR"}, "rounds an activation by FLOOR; it must be ROUND"),
+        ({"rounding_mode": "DICE"}, "has the unknown rounding DICE"),
+        ({"scale": -1}, "has a scale that is not positive"),
+        ({"scale": np.inf}, "has a scale that is not positive"),
+        ({"scale": np.ones((2, 4))}, "has a scale of several axes"),
+        ({"scale": None}, "has a scale that is computed; qonnx-cleanup may fold it"),
+        ({"op": "BipolarQuant"}, "makes an activation 1 or -1"),
+        ({"op": "Trunc"}, "is no quantizer that tpulite knows"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line(tpulite, tmp_path, change, said):
+    (tmp_path / "net.onnx").write_bytes(wrong(**change))
+    code, out, err = tpulite("compile", "net.onnx")
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "net.onnx: node '" in err and said in err
+    assert not list(tmp_path.glob("*.tpulite"))
+
+
+def test_files_without_quantizers_keep_their_numerics():
+    b = Draft((1, 4))
+    graph = load_onnx(b.build(b.node("Relu", "x")), "net")
+    assert graph.source is not None and not graph.source.dialect
+    assert chosen_numerics(graph) == Exactness.ORT

@@ -1,0 +1,214 @@
+"""QONNX files, as Brevitas, QKeras and FINN write them: their quantizers in ONNX's own operators.
+
+A quantizer rounds floats to integers of some bits, and makes floats of these again
+(https://github.com/fastmachinelearning/qonnx):
+
+    y = (round(clip(x / scale + zero point)) - zero point) * scale
+
+Of a constant these integers are written, of an activation QuantizeLinear, Clip if it has fewer than
+8 bits, and DequantizeLinear.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.version_converter
+from onnx import helper, numpy_helper
+
+from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.frontend.onnx.read.integer_norms import fold_integer_norms
+from tpulite.frontend.onnx.read.tensor import array
+
+DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
+"""Domains of the operators, the oldest one last."""
+
+_OPSET = 13
+"""Version from which scales may be of channels."""
+
+_BYTE = 8
+_HALF = 128
+_WORD = 32
+
+_ROUNDINGS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "ROUND": np.round,
+    "HALF_EVEN": np.round,
+    "CEIL": np.ceil,
+    "FLOOR": np.floor,
+    "DOWN": np.trunc,
+    "ROUND_TO_ZERO": np.trunc,
+    "UP": lambda x: np.sign(x) * np.ceil(np.abs(x)),
+    "HALF_UP": lambda x: np.sign(x) * np.floor(np.abs(x) + np.float32(0.5)),
+    "HALF_DOWN": lambda x: np.sign(x) * np.ceil(np.abs(x) - np.float32(0.5)),
+}
+_NEAREST = ("ROUND", "HALF_EVEN")
+
+
+def has_quantizers(model: onnx.ModelProto) -> bool:
+    """Tell whether a model has quantizers of QONNX."""
+    return any(node.domain in DOMAINS for node in model.graph.node)
+
+
+def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """Return a model of QONNX in ONNX's own operators.
+
+    Parameters
+    ----------
+    model : ModelProto
+        It may change.
+    opset : int
+        Version of its standard operators.
+
+    Raises
+    ------
+    ValueError
+        If an operator of QONNX cannot be written so; the message names it.
+    """
+    if opset < _OPSET:
+        try:
+            model = onnx.version_converter.convert_version(model, _OPSET)
+        except (onnx.version_converter.ConvertError, RuntimeError) as error:
+            raise ValueError(
+                f"QONNX files need opset {_OPSET} or newer, and this one of opset {opset} cannot "
+                f"be converted: {error}"
+            ) from error
+    constants = {tensor.name: array(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            values = attributes_of(node)
+            constants[node.output[0]] = np.asarray(next(iter(values.values())))
+    nodes: list[onnx.NodeProto] = []
+    for index, node in enumerate(model.graph.node):
+        if node.domain not in DOMAINS:
+            nodes.append(node)
+            continue
+        written = _Quantizer(node, node.name or f"{node.op_type}_{index}", constants)
+        nodes += written.nodes()
+        model.graph.initializer.extend(written.tensors)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    left = [entry for entry in model.opset_import if entry.domain not in DOMAINS]
+    del model.opset_import[:]
+    model.opset_import.extend(left)
+    fold_integer_norms(model)
+    return model
+
+
+class _Quantizer:
+    """A quantizer that is written in other operators."""
+
+    def __init__(
+        self, node: onnx.NodeProto, name: str, constants: Mapping[str, np.ndarray]
+    ) -> None:
+        self.node, self.name, self.constants = node, name, constants
+        self.flags: Mapping[str, Any] = attributes_of(node)
+        self.tensors: list[onnx.TensorProto] = []
+
+    def nodes(self) -> Sequence[onnx.NodeProto]:
+        """Return the operators that take its place."""
+        kind, known = self.node.op_type, self.constants.get(self.node.input[0])
+        if kind == "BipolarQuant":
+            if known is None:
+                raise self._error("makes an activation 1 or -1; only weights may be binary")
+            ones = np.where(known >= 0, 1, -1)
+            return self._constant(ones, self._operand(1, "scale"), np.zeros(1), _BYTE)
+        if kind not in ("Quant", "IntQuant"):
+            raise self._error("is no quantizer that tpulite knows")
+        scale, zero, bits = (
+            self._operand(i, what) for i, what in enumerate(("scale", "zero point", "bit width"), 1)
+        )
+        if bits.size != 1 or not 1 <= (count := int(bits.item())) <= _WORD:
+            raise self._error(f"has the bit width {bits}, not one from 1 to {_WORD}")
+        if not np.isfinite(scale).all() or (scale <= 0).any():
+            raise self._error("has a scale that is not positive")
+        low, high = self._range(count)
+        if known is not None:
+            rounded = self._rounding()((known / scale + zero).clip(low, high))
+            return self._constant(rounded, scale, zero, count)
+        return self._activation(scale, zero, count, (low, high))
+
+    def _range(self, bits: int) -> tuple[int, int]:
+        narrow = bool(self.flags.get("narrow", 0))
+        if not self.flags.get("signed", 1):
+            return 0, (1 << bits) - 1 - narrow
+        half = 1 << (bits - 1)
+        return narrow - half, half - 1
+
+    def _rounding(self) -> Callable[[np.ndarray], np.ndarray]:
+        name = str(self.flags.get("rounding_mode", "ROUND")).upper()
+        if name not in _ROUNDINGS:
+            raise self._error(f"has the unknown rounding {name}")
+        return _ROUNDINGS[name]
+
+    def _constant(
+        self, rounded: np.ndarray, scale: np.ndarray, zero: np.ndarray, bits: int
+    ) -> Sequence[onnx.NodeProto]:
+        """Return a constant: integers and a scale, or floats where ONNX has no such integers."""
+        axis = _axis(scale)
+        if bits > _BYTE or axis is None or np.any(zero):
+            value = (rounded - zero) * scale
+            return [self._node("Identity", self._tensor("value", value.astype(np.float32)))]
+        integers = rounded.astype(np.int8 if rounded.max(initial=0) < _HALF else np.uint8)
+        names = self._scales(scale, integers.dtype.type(0))
+        return [
+            self._node("DequantizeLinear", self._tensor("integers", integers), *names, axis=axis)
+        ]
+
+    def _activation(
+        self, scale: np.ndarray, zero: np.ndarray, bits: int, bounds: tuple[int, int]
+    ) -> Sequence[onnx.NodeProto]:
+        """Return QuantizeLinear, Clip and DequantizeLinear."""
+        axis = _axis(scale)
+        if bits > _BYTE or bits == 1:
+            raise self._error(f"gives an activation {bits} bits; it may have 2 to {_BYTE}")
+        if axis is None:
+            raise self._error("has a scale of several axes")
+        if np.any(zero):
+            raise self._error("gives an activation a zero point; it must be 0")
+        if self._rounding() is not np.round:
+            modes = " or ".join(_NEAREST)
+            raise self._error(
+                f"rounds an activation by {self.flags['rounding_mode']}; it must be {modes}"
+            )
+        # LiteRT's activations are int8, so the least unsigned number is -128.
+        offset = np.int8(0 if self.flags.get("signed", 1) else -_HALF)
+        names, made = self._scales(scale, offset), f"{self.name}/integers"
+        nodes = [self._node("QuantizeLinear", self.node.input[0], *names, y=made, axis=axis)]
+        low, high = (bound + int(offset) for bound in bounds)
+        if (low, high) != (-_HALF, _HALF - 1):
+            ends = {"low": low, "high": high}
+            limits = [self._tensor(end, np.array(bound, np.int8)) for end, bound in ends.items()]
+            clipped = f"{self.name}/clipped"
+            nodes.append(self._node("Clip", made, *limits, y=clipped))
+            made = clipped
+        return [*nodes, self._node("DequantizeLinear", made, *names, axis=axis)]
+
+    def _scales(self, scale: np.ndarray, zero: np.integer) -> tuple[str, str]:
+        flat = scale.reshape(-1) if scale.size > 1 else scale.reshape(())
+        zeros = np.full(flat.shape, zero)
+        return self._tensor("scale", flat.astype(np.float32)), self._tensor("zero_point", zeros)
+
+    def _operand(self, index: int, what: str) -> np.ndarray:
+        name = self.node.input[index] if index < len(self.node.input) else ""
+        if (value := self.constants.get(name)) is None:
+            raise self._error(f"has a {what} that is computed; qonnx-cleanup may fold it")
+        return value.astype(np.float32)
+
+    def _tensor(self, role: str, value: np.ndarray) -> str:
+        name = f"{self.name}/{role}"
+        self.tensors.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def _node(self, op: str, *inputs: str, y: str = "", **flags: Any) -> onnx.NodeProto:
+        name = f"{self.name}/{op}"
+        return helper.make_node(op, inputs, [y or self.node.output[0]], name=name, **flags)
+
+    def _error(self, text: str) -> ValueError:
+        return ValueError(f"node {self.name!r} ({self.node.op_type}) {text}")
+
+
+def _axis(scale: np.ndarray) -> int | None:
+    """Return the axis that scales are of, 0 for one scale; None if there are several axes."""
+    axes = [axis for axis, extent in enumerate(scale.shape) if extent > 1]
+    return axes[0] if len(axes) == 1 else None if axes else 0
