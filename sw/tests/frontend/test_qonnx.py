@@ -154,17 +154,11 @@ def test_a_network_runs_on_the_machine(tmp_path, domain, opset):
     assert compared.same and compared.elements, str(compared)
 
 
-def test_a_folded_normalization_is_the_same():
-    data = network()
-    graph = load_onnx(data, "net")
-    assert graph.source is not None
-    model = onnx.load_model_from_string(graph.source.data)
-    assert "BatchNormalization" not in {node.op_type for node in model.graph.node}
-    # The quantizers are those of the file, but the normalization is an operator.
-    plain = onnx.load_model_from_string(data)
-    x = np.random.default_rng(1).normal(size=(1, 3, 6, 6)).astype(np.float32)
-    values = {t.name: numpy_helper.to_array(t) for t in plain.graph.initializer} | {"x": x}
-    for node in plain.graph.node:
+def executed(data: bytes, x: np.ndarray) -> np.ndarray:
+    """Run a file node by node: quantizers as defined, other operators by ONNX Runtime."""
+    model = onnx.load_model_from_string(data)
+    values = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer} | {"x": x}
+    for node in model.graph.node:
         inputs = [values[name] for name in node.input]
         flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         if node.domain in DOMAINS:
@@ -177,13 +171,61 @@ def test_a_folded_normalization_is_the_same():
             ]
             result = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
             one = helper.make_graph([node], "one", types, [result])
-            made = helper.make_model(one, opset_imports=plain.opset_import[:1], ir_version=8)
+            made = helper.make_model(one, opset_imports=model.opset_import[:1], ir_version=8)
             session = onnxruntime.InferenceSession(made.SerializeToString())
             (y,) = session.run(None, dict(zip(node.input, inputs, strict=True)))
         values[node.output[0]] = np.asarray(y, np.float32)
-    np.testing.assert_array_equal(
-        run_plainly(graph.source.data, x), values[plain.graph.output[0].name]
-    )
+    return values[model.graph.output[0].name]
+
+
+def perceptron(*, deep: bool = False, biased: bool = False) -> bytes:
+    """Return dense layers as FINN has them; ``deep``: of rows, none of them channels."""
+    b = Draft((1, 12, 12) if deep else (1, 12))
+    y = b.quant("x", 1 / 64, 8)
+    for outputs in (12, 12, 5):
+        y = b.node("MatMul", y, b.node("Transpose", b.weight(outputs, 12, bits=2), perm=[1, 0]))
+        if biased:
+            y = b.node("Add", y, b.rng.normal(size=outputs))
+        moments = b.rng.normal(size=12 if deep else outputs), b.rng.uniform(0.5, 2, 12)
+        if not deep:
+            moments = moments[0], moments[1][:outputs]
+        sides = (b.rng.normal(size=moments[0].size) for _ in range(2))
+        y = b.node("BatchNormalization", y, *sides, *moments)
+        y = b.quant(y, 0.5, 2 if outputs > 5 else 8)
+    return b.build(y)
+
+
+FOLDED = {
+    "convolutions": network(),
+    "dense": perceptron(),
+    "dense_biased": perceptron(biased=True),
+    "rows": perceptron(deep=True),
+}
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_normalizations_that_are_folded_are_the_same(name):
+    graph = load_onnx(FOLDED[name], "net")
+    assert graph.source is not None
+    operators = {node.op_type for node in onnx.load_model_from_string(graph.source.data).graph.node}
+    assert ("BatchNormalization" in operators) == (name == "rows") and "Transpose" not in operators
+    shape = graph.tensors[graph.inputs[0]].shape
+    for seed in range(4):
+        x = np.random.default_rng(seed).normal(size=(1, 3, 6, 6) if len(shape) > 3 else shape)
+        x = x.astype(np.float32)
+        np.testing.assert_array_equal(run_plainly(graph.source.data, x), executed(FOLDED[name], x))
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_dense_layers_run_on_the_machine(tmp_path, biased):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(perceptron(biased=biased))
+    model = Model.load(path, options=quick_options()).compile()
+    on_cpu = {node.op for part in model.plan.hosts for node in part.segment.nodes}
+    assert on_cpu == {"quantize", "dequantize"} and len(model.programs) == 1
+    inputs = [random_inputs(model.graph, 1, seed) for seed in range(3)]
+    oracle = open_oracle("litert-ref", path, model.graph)
+    assert compare_model(model, oracle, inputs).same
 
 
 def test_numerics_of_onnx_runtime_can_be_chosen(tmp_path):

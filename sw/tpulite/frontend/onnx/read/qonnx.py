@@ -18,7 +18,7 @@ import onnx.version_converter
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.frontend.onnx.read.integer_norms import fold_integer_norms
+from tpulite.frontend.onnx.read.integer_weights import fold_into_weights
 from tpulite.frontend.onnx.read.tensor import array
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
@@ -91,7 +91,7 @@ def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelPr
     left = [entry for entry in model.opset_import if entry.domain not in DOMAINS]
     del model.opset_import[:]
     model.opset_import.extend(left)
-    fold_integer_norms(model)
+    fold_into_weights(model)
     return model
 
 
