@@ -115,10 +115,13 @@ def test_constants_may_have_a_zero_point_and_binary_values():
     values = np.array([-1.0, 0.0, 0.3, 9.0], np.float32)
     y = b.node("Add", "x", b.quant(values, 0.25, 4, 3, signed=0))
     y = b.node("Add", y, b.node("BipolarQuant", values, 0.5, domain=b.domain))
+    y = b.node("Add", y, b.quant(values, 0.25, 1))
+    for node in b.nodes:
+        node.name = "same" if node.domain else ""
     graph = load_onnx(b.build(y), "net")
     assert graph.source is not None
     found = run_plainly(graph.source.data, np.zeros((1, 4), np.float32))
-    binary = np.where(values >= 0, 0.5, -0.5)
+    binary = np.where(values >= 0, 0.75, -0.75)
     np.testing.assert_array_equal(found[0], defined(values, 0.25, 4, signed=0, zero=3) + binary)
 
 
@@ -249,7 +252,10 @@ def wrong(**change) -> bytes:
     ("change", "said"),
     [
         ({"bits": 16}, "gives an activation 16 bits; it may have 2 to 8"),
-        ({"bits": 1}, "gives an activation 1 bits"),
+        ({"bits": 1}, "makes an activation 1 or -1; only weights may be binary"),
+        ({"bits": 1, "signed": 0}, "gives an activation 1 bits"),
+        ({"bits": np.nan}, "has the bit width nan, not one from 1 to 32"),
+        ({"bits": 4.5}, "has the bit width 4.5, not one from 1 to 32"),
         ({"bits": 99}, "has the bit width 99.0, not one from 1 to 32"),
         ({"zero": 2}, "gives an activation a zero point; it must be 0"),
         ({"rounding_mode": "FLOOR"}, "rounds an activation by FLOOR; it must be ROUND"),

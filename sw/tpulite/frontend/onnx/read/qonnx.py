@@ -79,11 +79,16 @@ def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelPr
             values = attributes_of(node)
             constants[node.output[0]] = np.asarray(next(iter(values.values())))
     nodes: list[onnx.NodeProto] = []
+    names: set[str] = set()
     for index, node in enumerate(model.graph.node):
         if node.domain not in DOMAINS:
             nodes.append(node)
             continue
-        written = _Quantizer(node, node.name or f"{node.op_type}_{index}", constants)
+        name = node.name or f"{node.op_type}_{index}"
+        while name in names:
+            name += "_"
+        names.add(name)
+        written = _Quantizer(node, name, constants)
         nodes += written.nodes()
         model.graph.initializer.extend(written.tensors)
     del model.graph.node[:]
@@ -107,26 +112,34 @@ class _Quantizer:
 
     def nodes(self) -> Sequence[onnx.NodeProto]:
         """Return the operators that take its place."""
-        kind, known = self.node.op_type, self.constants.get(self.node.input[0])
-        if kind == "BipolarQuant":
-            if known is None:
-                raise self._error("makes an activation 1 or -1; only weights may be binary")
-            ones = np.where(known >= 0, 1, -1)
-            return self._constant(ones, self._operand(1, "scale"), np.zeros(1), _BYTE)
-        if kind not in ("Quant", "IntQuant"):
+        kind = self.node.op_type
+        if kind not in ("Quant", "IntQuant", "BipolarQuant") or not self.node.input:
             raise self._error("is no quantizer that tpulite knows")
+        if kind == "BipolarQuant":
+            return self._binary(self._operand(1, "scale"))
         scale, zero, bits = (
             self._operand(i, what) for i, what in enumerate(("scale", "zero point", "bit width"), 1)
         )
-        if bits.size != 1 or not 1 <= (count := int(bits.item())) <= _WORD:
+        if bits.size != 1 or bits.item() not in range(1, _WORD + 1):
             raise self._error(f"has the bit width {bits}, not one from 1 to {_WORD}")
         if not np.isfinite(scale).all() or (scale <= 0).any():
             raise self._error("has a scale that is not positive")
+        count = int(bits.item())
+        if count == 1 and self.flags.get("signed", 1):
+            return self._binary(scale)
         low, high = self._range(count)
-        if known is not None:
-            rounded = self._rounding()((known / scale + zero).clip(low, high))
-            return self._constant(rounded, scale, zero, count)
-        return self._activation(scale, zero, count, (low, high))
+        known = self.constants.get(self.node.input[0])
+        if known is None:
+            return self._activation(scale, zero, count, (low, high))
+        rounded = self._rounding()((known / scale + zero).clip(low, high))
+        return self._constant(rounded, scale, zero, count)
+
+    def _binary(self, scale: np.ndarray) -> Sequence[onnx.NodeProto]:
+        """Return a constant of 1 and -1."""
+        known = self.constants.get(self.node.input[0])
+        if known is None:
+            raise self._error("makes an activation 1 or -1; only weights may be binary")
+        return self._constant(np.where(known >= 0, 1, -1), scale, np.zeros(1), _BYTE)
 
     def _range(self, bits: int) -> tuple[int, int]:
         narrow = bool(self.flags.get("narrow", 0))
