@@ -70,6 +70,8 @@ def run_plainly(data: bytes, x: np.ndarray) -> np.ndarray:
 
 def defined(x, scale, bits, *, signed=1, narrow=0, zero=0.0, rounding=np.round) -> np.ndarray:
     """Return what the definition of QONNX says of a quantizer."""
+    if bits == 1 and signed:
+        return np.where(x / np.float32(scale) + np.float32(zero) >= 0, 1, -1) * np.float32(scale)
     low = (narrow - (1 << bits - 1)) if signed else 0
     high = (1 << bits - 1) - 1 if signed else (1 << bits) - 1 - narrow
     integers = rounding(np.clip(x / np.float32(scale) + np.float32(zero), low, high))
@@ -198,11 +200,40 @@ def perceptron(*, deep: bool = False, biased: bool = False) -> bytes:
     return b.build(y)
 
 
+def convolution(form: str) -> bytes:
+    """Return a convolution with a normalization, whose weights or bias come in other ways."""
+    b = Draft()
+    y, weight = b.quant("x", 1 / 64, 8), b.weight(8, 3, 3, 3)
+    bias = b.quant(b.rng.normal(size=8), 1 / 64, 8 if form == "bias8" else 32)
+    if form == "transposed":  # as TensorFlow orders them
+        weight = b.quant(b.rng.normal(size=(3, 3, 3, 8)), np.full((1, 1, 1, 8), 0.1), 4)
+        weight = b.node("Transpose", weight, perm=[3, 2, 0, 1])
+    elif form == "unsigned":
+        weight = b.quant(b.rng.uniform(size=(8, 3, 3, 3)), 1 / 255, 8, signed=0)
+    elif form == "binary":
+        weight = b.quant(b.rng.normal(size=(8, 3, 3, 3)), 0.1, 1)
+    elif form == "identity":
+        scale = b.node("Identity", np.full(1, 0.1))
+        weight = b.quant(b.node("Identity", b.rng.normal(size=(8, 3, 3, 3))), scale, 4)
+    y = b.node("Conv", y, weight, bias)
+    sides = (b.rng.normal(size=8) for _ in range(3))
+    if form == "training":
+        y = b.node("BatchNormalization", y, *sides, np.ones(8), training_mode=1)
+        b.opset = 15
+        b.nodes[-1].output.extend(["mean", "variance"])
+    else:
+        y = b.node("BatchNormalization", y, *sides, np.ones(8))
+    return b.build(b.quant(y, 0.1, 8))
+
+
+FORMS = ("bias8", "bias32", "transposed", "unsigned", "binary", "identity")
+
 FOLDED = {
     "convolutions": network(),
     "dense": perceptron(),
     "dense_biased": perceptron(biased=True),
     "rows": perceptron(deep=True),
+    **{form: convolution(form) for form in FORMS},
 }
 
 
@@ -211,12 +242,59 @@ def test_normalizations_that_are_folded_are_the_same(name):
     graph = load_onnx(FOLDED[name], "net")
     assert graph.source is not None
     operators = {node.op_type for node in onnx.load_model_from_string(graph.source.data).graph.node}
-    assert ("BatchNormalization" in operators) == (name == "rows") and "Transpose" not in operators
+    kept = name in ("rows", "unsigned")
+    assert ("BatchNormalization" in operators) == kept and "Transpose" not in operators
     shape = graph.tensors[graph.inputs[0]].shape
     for seed in range(4):
         x = np.random.default_rng(seed).normal(size=(1, 3, 6, 6) if len(shape) > 3 else shape)
         x = x.astype(np.float32)
         np.testing.assert_array_equal(run_plainly(graph.source.data, x), executed(FOLDED[name], x))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_weights_and_biases_run_on_the_machine(tmp_path, form):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(convolution(form))
+    model = Model.load(path, options=quick_options()).compile()
+    assert len(model.programs) == (form != "unsigned")
+    inputs = [random_inputs(model.graph, 1, seed) for seed in range(2)]
+    assert compare_model(model, open_oracle("litert-ref", path, model.graph), inputs).same
+
+
+def test_a_normalization_that_trains_is_not_folded():
+    graph = load_onnx(convolution("training"), "net")
+    assert graph.source is not None
+    nodes = onnx.load_model_from_string(graph.source.data).graph.node
+    assert "BatchNormalization" in {node.op_type for node in nodes}
+
+
+def test_scales_belong_to_the_last_axes():
+    b, weight = Draft((1, 5)), np.arange(25).reshape(5, 5) / 9
+    scale = np.array([0.1, 0.2, 0.3, 0.4, 0.5], np.float32)
+    data = b.build(b.node("MatMul", b.quant("x", 0.5, 8), b.quant(weight, scale, 4)))
+    graph, x = load_onnx(data, "net"), np.arange(5, dtype=np.float32)[None]
+    assert graph.source is not None
+    np.testing.assert_allclose(run_plainly(graph.source.data, x), executed(data, x), rtol=1e-6)
+
+
+def test_quantizers_in_branches_are_refused_unless_the_branch_is_known(tpulite, tmp_path):
+    for known in (True, False):
+        b, inner = Draft((1, 4)), Draft((1, 4))
+        y = inner.quant("x", 0.5, 4)
+        outputs = [helper.make_tensor_value_info(y, TensorProto.FLOAT, (1, 4))]
+        branch = helper.make_graph(inner.nodes, "then", [], outputs, inner.tensors)
+        other = helper.make_graph(
+            [helper.make_node("Identity", ["x"], ["same"])], "else", [],
+            [helper.make_tensor_value_info("same", TensorProto.FLOAT, (1, 4))],
+        )  # fmt: skip
+        condition = numpy_helper.from_array(np.array(True), "condition")
+        b.tensors.append(condition)
+        name = "condition" if known else b.node("Cast", b.node("ReduceMax", "x"), to=9)
+        y = b.node("If", name, then_branch=branch, else_branch=other)
+        (tmp_path / "net.onnx").write_bytes(b.build(y))
+        code, _, err = tpulite("inspect", "net.onnx")
+        assert code == (0 if known else 2), err
+        assert known or "of QONNX is in a branch, a loop or a function" in err
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -251,10 +329,11 @@ def wrong(**change) -> bytes:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"bits": 16}, "gives an activation 16 bits; it may have 2 to 8"),
+        ({"bits": 16}, "has the bit width 16; activations have 2 to 8"),
         ({"bits": 1}, "makes an activation 1 or -1; only weights may be binary"),
-        ({"bits": 1, "signed": 0}, "gives an activation 1 bits"),
+        ({"bits": 1, "signed": 0}, "has the bit width 1; activations have 2 to 8"),
         ({"bits": np.nan}, "has the bit width nan, not one from 1 to 32"),
+        ({"bits": np.inf}, "has the bit width inf, not one from 1 to 32"),
         ({"bits": 4.5}, "has the bit width 4.5, not one from 1 to 32"),
         ({"bits": 99}, "has the bit width 99.0, not one from 1 to 32"),
         ({"zero": 2}, "gives an activation a zero point; it must be 0"),
@@ -265,7 +344,7 @@ def wrong(**change) -> bytes:
         ({"scale": np.ones((2, 4))}, "has a scale of several axes"),
         ({"scale": None}, "has a scale that is computed; qonnx-cleanup may fold it"),
         ({"op": "BipolarQuant"}, "makes an activation 1 or -1"),
-        ({"op": "Trunc"}, "is no quantizer that tpulite knows"),
+        ({"op": "Trunc"}, "is an operator of QONNX that tpulite does not have"),
     ],
 )
 def test_what_cannot_be_written_is_one_line(tpulite, tmp_path, change, said):

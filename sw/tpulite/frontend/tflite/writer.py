@@ -158,9 +158,10 @@ class _Writer:
         x, y = self.graph.tensors[node.inputs[0]], self.graph.tensors[node.outputs[0]]
         info, q = np.iinfo(x.dtype), x.quantization
         assert q is not None
-        bounds = [
-            np.clip(np.rint(np.float32(node[end]) / q.scale) + q.zero_point, info.min, info.max)
-            for end in ("low", "high")
+        steps = [np.float32(node[end]) / q.scale for end in ("low", "high")]
+        bounds = [  # half away from zero, as the bounds of RELU6
+            np.clip(np.copysign(np.floor(np.abs(x) + 0.5), x) + q.zero_point, info.min, info.max)
+            for x in steps
         ]
         low, high = (
             self.add_tensor(replace(x, name=f"{node.name}.{end}"), (1,), bound.astype(x.dtype))

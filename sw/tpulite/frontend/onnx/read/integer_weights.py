@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.frontend.onnx.read.attributes import attributes_of, graphs_of
 from tpulite.frontend.onnx.read.tensor import array
 
 _EPSILON = 1e-5
@@ -65,6 +65,8 @@ class _Weights:
         self.tensors = {tensor.name: tensor for tensor in graph.initializer}
         self.writers = {name: node for node in graph.node for name in node.output}
         self.reads = Counter(name for node in graph.node for name in node.input)
+        inner = (node for each in list(graphs_of(graph))[1:] for node in each.node)
+        self.reads.update(name for node in inner for name in node.input)
         self.reads.update(value.name for value in graph.output)
 
     def get(self, name: str) -> _Weight | None:
@@ -78,7 +80,13 @@ class _Weights:
         return _Weight(*values, axis=int(attributes_of(node).get("axis", 1)))  # type: ignore[arg-type]
 
     def constant(self, name: str) -> np.ndarray | None:
-        return array(self.tensors[name]) if name in self.tensors else None
+        """Return a tensor that is known; DequantizeLinear may make it of one scale."""
+        if name in self.tensors:
+            return array(self.tensors[name])
+        weight = self.get(name)
+        if weight is None or weight.scale.size > 1:
+            return None
+        return (weight.integers.astype(np.float32) - weight.zeros) * weight.scale
 
     def set(self, name: str, weight: _Weight) -> None:
         """Let DequantizeLinear make a tensor of other constants."""
@@ -172,7 +180,8 @@ def _normalized(norm: onnx.NodeProto, weights: _Weights, matrices: set[str]) -> 
     if product.op_type == "MatMul" and not matrices.issuperset((product.input[0], norm.input[0])):
         return False
     known = [value.astype(np.float64) for value in values if value is not None]
-    if len(known) < len(values) or attributes_of(norm).get("training_mode", 0):
+    training = attributes_of(norm).get("training_mode", 0) or len(norm.output) > 1
+    if len(known) < len(values) or training:
         return False
     gamma, beta, mean, variance, *bias = known
     gain = gamma / np.sqrt(variance + attributes_of(norm).get("epsilon", _EPSILON))

@@ -91,13 +91,13 @@ def read_onnx(data: bytes, given: GivenShapes = AS_IN_FILE) -> OnnxModel:
     model = _modernized(_parse(data))
     opset = _check_versions(model)
     _check_complete(model)
+    shapeless = fix_shapes(model, given)
+    fix_inputs(model, given.values)
+    inline_branches(model, opset)
     dialect = "qonnx" if has_quantizers(model) else ""
     if dialect:
         model = with_standard_quantizers(model, opset)
         opset = _opset(model)
-    shapeless = fix_shapes(model, given)
-    fix_inputs(model, given.values)
-    inline_branches(model, opset)
     if any(node.domain == CONTRIBUTED for node in model.graph.node):
         learn_shapes(model)
     file = model.SerializeToString()

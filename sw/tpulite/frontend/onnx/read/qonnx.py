@@ -9,7 +9,7 @@ Of a constant these integers are written, of an activation QuantizeLinear, Clip 
 8 bits, and DequantizeLinear.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import onnx
 import onnx.version_converter
 from onnx import helper, numpy_helper
 
-from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.frontend.onnx.read.attributes import attributes_of, graphs_of
 from tpulite.frontend.onnx.read.integer_weights import fold_into_weights
 from tpulite.frontend.onnx.read.tensor import array
 
@@ -46,7 +46,21 @@ _NEAREST = ("ROUND", "HALF_EVEN")
 
 
 def has_quantizers(model: onnx.ModelProto) -> bool:
-    """Tell whether a model has quantizers of QONNX."""
+    """Tell whether a model has operators of QONNX.
+
+    Raises
+    ------
+    ValueError
+        If a branch, a loop or a function has one.
+    """
+    inner = [node for graph in list(graphs_of(model.graph))[1:] for node in graph.node]
+    inner += [node for function in model.functions for node in function.node]
+    for node in inner:
+        if node.domain in DOMAINS:
+            raise ValueError(
+                f"node {node.name!r} ({node.op_type}) of QONNX is in a branch, a loop or a "
+                "function; export the network without them"
+            )
     return any(node.domain in DOMAINS for node in model.graph.node)
 
 
@@ -71,25 +85,23 @@ def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelPr
         except (onnx.version_converter.ConvertError, RuntimeError) as error:
             raise ValueError(
                 f"QONNX files need opset {_OPSET} or newer, and this one of opset {opset} cannot "
-                f"be converted: {error}"
+                "be converted; export it with a newer one"
             ) from error
-    constants = {tensor.name: array(tensor) for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type == "Constant":
-            values = attributes_of(node)
-            constants[node.output[0]] = np.asarray(next(iter(values.values())))
+    constants = _constants(model.graph)
+    outputs = {value.name for value in model.graph.output}
+    taken = {tensor.name for tensor in model.graph.initializer}
+    taken |= {name for node in model.graph.node for name in (node.name, *node.output)}
     nodes: list[onnx.NodeProto] = []
-    names: set[str] = set()
     for index, node in enumerate(model.graph.node):
         if node.domain not in DOMAINS:
             nodes.append(node)
             continue
-        name = node.name or f"{node.op_type}_{index}"
-        while name in names:
+        label = name = node.name or f"{node.op_type}_{index}"
+        while any(each.startswith(f"{name}/") for each in taken):
             name += "_"
-        names.add(name)
-        written = _Quantizer(node, name, constants)
+        written = _Quantizer(node, label, name, constants, outputs)
         nodes += written.nodes()
+        taken |= {tensor.name for tensor in written.tensors}
         model.graph.initializer.extend(written.tensors)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
@@ -100,13 +112,34 @@ def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelPr
     return model
 
 
+def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    """Return the tensors of a graph that are known, those of Constant and Identity, too."""
+    constants = {tensor.name: array(tensor) for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            for value in attributes_of(node).values():
+                constants[node.output[0]] = np.asarray(value)
+        elif node.op_type == "Identity" and node.input[0] in constants:
+            constants[node.output[0]] = constants[node.input[0]]
+    return constants
+
+
 class _Quantizer:
-    """A quantizer that is written in other operators."""
+    """A quantizer that is written in other operators.
+
+    Its tensors have names that begin with ``name``; messages call it ``label``.
+    """
 
     def __init__(
-        self, node: onnx.NodeProto, name: str, constants: Mapping[str, np.ndarray]
+        self,
+        node: onnx.NodeProto,
+        label: str,
+        name: str,
+        constants: Mapping[str, np.ndarray],
+        outputs: Collection[str],
     ) -> None:
-        self.node, self.name, self.constants = node, name, constants
+        self.node, self.label, self.name = node, label, name
+        self.constants, self.outputs = constants, outputs
         self.flags: Mapping[str, Any] = attributes_of(node)
         self.tensors: list[onnx.TensorProto] = []
 
@@ -114,7 +147,7 @@ class _Quantizer:
         """Return the operators that take its place."""
         kind = self.node.op_type
         if kind not in ("Quant", "IntQuant", "BipolarQuant") or not self.node.input:
-            raise self._error("is no quantizer that tpulite knows")
+            raise self._error("is an operator of QONNX that tpulite does not have")
         if kind == "BipolarQuant":
             return self._binary(self._operand(1, "scale"))
         scale, zero, bits = (
@@ -131,6 +164,8 @@ class _Quantizer:
         known = self.constants.get(self.node.input[0])
         if known is None:
             return self._activation(scale, zero, count, (low, high))
+        if not np.isfinite(known).all():
+            raise self._error("has a constant that is not finite")
         rounded = self._rounding()((known / scale + zero).clip(low, high))
         return self._constant(rounded, scale, zero, count)
 
@@ -158,15 +193,16 @@ class _Quantizer:
         self, rounded: np.ndarray, scale: np.ndarray, zero: np.ndarray, bits: int
     ) -> Sequence[onnx.NodeProto]:
         """Return a constant: integers and a scale, or floats where ONNX has no such integers."""
-        axis = _axis(scale)
-        if bits > _BYTE or axis is None or np.any(zero):
-            value = (rounded - zero) * scale
-            return [self._node("Identity", self._tensor("value", value.astype(np.float32)))]
-        integers = rounded.astype(np.int8 if rounded.max(initial=0) < _HALF else np.uint8)
-        names = self._scales(scale, integers.dtype.type(0))
-        return [
-            self._node("DequantizeLinear", self._tensor("integers", integers), *names, axis=axis)
-        ]
+        axis, y = _axis(scale), self.node.output[0]
+        if bits > _BYTE or axis is None or np.any(zero) or rounded.max(initial=0) >= _HALF:
+            value = ((rounded - zero) * scale).astype(np.float32)
+            if y in self.outputs:
+                return [self._node("Identity", self._tensor("value", value))]
+            self.tensors.append(numpy_helper.from_array(value, y))
+            return []
+        names = self._scales(scale, np.int8(0))
+        integers = self._tensor("integers", rounded.astype(np.int8))
+        return [self._node("DequantizeLinear", integers, *names, axis=axis)]
 
     def _activation(
         self, scale: np.ndarray, zero: np.ndarray, bits: int, bounds: tuple[int, int]
@@ -174,7 +210,7 @@ class _Quantizer:
         """Return QuantizeLinear, Clip and DequantizeLinear."""
         axis = _axis(scale)
         if bits > _BYTE or bits == 1:
-            raise self._error(f"gives an activation {bits} bits; it may have 2 to {_BYTE}")
+            raise self._error(f"has the bit width {bits}; activations have 2 to {_BYTE}")
         if axis is None:
             raise self._error("has a scale of several axes")
         if np.any(zero):
@@ -218,10 +254,10 @@ class _Quantizer:
         return helper.make_node(op, inputs, [y or self.node.output[0]], name=name, **flags)
 
     def _error(self, text: str) -> ValueError:
-        return ValueError(f"node {self.name!r} ({self.node.op_type}) {text}")
+        return ValueError(f"node {self.label!r} ({self.node.op_type}) {text}")
 
 
 def _axis(scale: np.ndarray) -> int | None:
-    """Return the axis that scales are of, 0 for one scale; None if there are several axes."""
-    axes = [axis for axis, extent in enumerate(scale.shape) if extent > 1]
-    return axes[0] if len(axes) == 1 else None if axes else 0
+    """Return the axis that scales are of, from the end; None if there are several axes."""
+    axes = [axis - scale.ndim for axis, extent in enumerate(scale.shape) if extent > 1]
+    return axes[0] if len(axes) == 1 else None if axes else -1
