@@ -1,6 +1,7 @@
 """Tables in which all time steps of an operator are one line."""
 
 import numpy as np
+import pytest
 
 from tpulite.report.profile import profile_model
 from tpulite.report.steps import join_steps
@@ -13,10 +14,17 @@ pytest_plugins = ("tpulite_testing.command_line",)
 
 def test_rows_that_are_no_steps_stay_apart():
     rows = [*(f"conv2d_{i}" for i in range(9)), "rnn/cell0", "softmax", "rnn/cell1", *["relu"] * 5]
+    rows += [f"block/conv{i}" for i in range(5)]
     assert join_steps(rows, str, len) == [(row, [row]) for row in rows]
-    rows = [name for i in range(5) for name in (f"a/b{i}", "between")] + ["c/d0", "c/d1", "c/d2"]
+    rows = [name for i in range(5) for name in (f"a/gates{i}", "between")] + ["c/cell0", "c/cell1"]
     lines = [line for line, _ in join_steps(rows, str, lambda _: None)]
-    assert lines == ["a/b0–4", "between (5 times)", "c/d0", "c/d1", "c/d2"]
+    assert lines == ["a/gates0–4", "between (5 times)", "c/cell0", "c/cell1"]
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 4, 9), (1, 2, 3, 4), (0, 1, 2, 2, 3), (3, 2, 1, 0)])
+def test_rows_that_are_not_all_steps_stay_apart(numbers):
+    rows = [f"lstm/gates{number}" for number in numbers]
+    assert [line for line, _ in join_steps(rows, str, len)] == rows
 
 
 def test_an_lstm_has_a_line_for_all_of_its_steps(tpulite, tmp_path):

@@ -141,7 +141,7 @@ class Profile(JupyterMixin):
     @property
     def lines(self) -> tuple[LayerProfile, ...]:
         """The layers; all time steps of one are one line."""
-        joined = join_steps(self.layers, lambda layer: layer.name, lambda layer: layer.where)
+        joined = join_steps(self.layers, lambda x: x.name, lambda x: (x.where, x.k, x.n))
         return tuple(_joined(name, steps, self.config) for name, steps in joined)
 
     @property
@@ -285,7 +285,7 @@ def _cells(
         return name, "", "", "", "", "CPU", ""
     has = layer.cycles > 0
     color = _COLORS.get(layer.bound or Cause.WAITING, "yellow")
-    ends = layer.name in ("start", "end") and not layer.n
+    ends = layer.name.partition(" (")[0] in ("start", "end") and not layer.n
     return (
         name,
         f"{layer.cycles:,}" if has else "",

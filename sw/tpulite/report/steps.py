@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
+from tpulite.graph.passes.split_lstm import STEP_PARTS
+
 Row = TypeVar("Row")
 
-_STEP = re.compile(r"(.*/[a-z]+)(\d+)")
+_STEP = re.compile(rf"(.*/(?:{'|'.join(STEP_PARTS)}))(\d+)")
 """The names that the parts of an unrolled operator have."""
 
 _FEWEST = 4
@@ -19,7 +21,7 @@ def join_steps(
 ) -> list[tuple[str, list[Row]]]:
     """Return the lines of a table, each with its name and its rows.
 
-    All time steps of an operator are a line, and then also rows of one name, such as what the CPU
+    All time steps of an LSTM are a line, and then also rows of one name, such as what the CPU
     computes between steps. Other rows are lines of their own.
 
     Parameters
@@ -41,12 +43,21 @@ def join_steps(
     keys = [
         (step[1] if step else name(row), alike(row)) for row, step in zip(rows, found, strict=True)
     ]
-    counts = Counter(keys)
-    if all(counts[key] < _FEWEST for key, step in zip(keys, found, strict=True) if step):
+    numbers: dict[Hashable, list[int]] = {}
+    for key, step in zip(keys, found, strict=True):
+        if step:
+            numbers.setdefault(key, []).append(int(step[2]))
+    joined = {
+        k for k, each in numbers.items() if len(each) >= _FEWEST and each == [*range(len(each))]
+    }
+    if not joined:
         return [(name(row), [row]) for row in rows]
+    joined |= {
+        key for key, count in Counter(keys).items() if count >= _FEWEST and key not in numbers
+    }
     lines: dict[Hashable, list[Row]] = {}
     for place, (row, key) in enumerate(zip(rows, keys, strict=True)):
-        lines.setdefault(key if counts[key] >= _FEWEST else place, []).append(row)
+        lines.setdefault(key if key in joined else place, []).append(row)
     return [(_span([name(row) for row in line]), line) for line in lines.values()]
 
 

@@ -15,6 +15,9 @@ _OUTPUT, _CELL = 18, 19
 _SHOWN = "cell_power", "hidden_scale", "hidden_zero_point"
 """Attributes of an output."""
 _CPU = {"macs": 0, "reason": "gates and cells of an LSTM are computed on the CPU"}
+STEP_PARTS = ("recurrent", "gates", "cell", "output")
+"""What names of a step's nodes end with, before its number."""
+
 _POWER = 2.0**12
 """Gates have 12 fractional bits."""
 
