@@ -104,3 +104,25 @@ def test_a_file_of_integers_is_refused():
     data = b.build(b.quantize(b.node("Relu", b.node("Conv", x, weight)), 0.05, 3))
     with pytest.raises(ValueError, match="already quantized; compile and run it as it is"):
         quantize_onnx(data, samples())
+
+
+@pytest.mark.parametrize("form", ["output_dtype", "no_zero_point", "explicit"])
+def test_types_of_integers_are_those_of_the_file(form):
+    net = Net(opset=21)
+    b = net.b
+    x, scale = b.input("x", SHAPE), np.float32(0.03)
+    if form == "output_dtype":
+        y = b.node("QuantizeLinear", x, scale, output_dtype=onnx.TensorProto.INT8)
+    else:
+        point = np.uint8(0) if form == "no_zero_point" else np.int8(0)
+        y = b.node("QuantizeLinear", x, scale, *([] if form == "no_zero_point" else [point]))
+    y = b.node("Conv", b.node("DequantizeLinear", y, scale), net.weight(8, 3, 3, 3))
+    y = b.node("Conv", b.node("Relu", y), net.weight(4, 8, 3, 3))
+    rng, low = np.random.default_rng(3), 0 if form == "no_zero_point" else -3
+    feeds = [{"x": rng.uniform(low, 3, SHAPE).astype(np.float32)} for _ in range(8)]
+    data = b.build(y, dtype="float32")
+    (wanted,), (found,) = (
+        run_library(each, feeds[0]) for each in (data, quantize_onnx(data, feeds))
+    )
+    cosine = np.vdot(wanted, found) / np.linalg.norm(wanted) / np.linalg.norm(found)
+    assert cosine > 0.995

@@ -5,6 +5,7 @@ DequantizeLinear before products whose results no QuantizeLinear reads.
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 import onnx
@@ -41,7 +42,7 @@ def drop_idle_clips(model: onnx.ModelProto, feeds: Sequence[Feed]) -> None:
     clips = [x for x in model.graph.node if x.op_type == "Clip" and x.name.endswith(_ENDS)]
     computed = dict.fromkeys(x.input[0] for x in clips if x.input[0] in links.writer)
     outside, count = np.zeros(len(clips)), np.zeros(len(clips))
-    runs = run_for(computed, model, feeds, "DISABLE_ALL") if clips else ()
+    runs = run_for(computed, model, feeds, "DISABLE_ALL") if computed else repeat({}, len(feeds))
     for feed, values in zip(feeds, runs, strict=False):
         for i, node in enumerate(clips):
             x = {**feed, **values}[node.input[0]]
@@ -74,9 +75,10 @@ def _clip(node: onnx.NodeProto, links: Links) -> None:
     if clip is None or before is None or before.op_type != "QuantizeLinear":
         return
     scale, point = meaning = _meaning(node, links)
-    limits = np.iinfo(links.constants[before.input[2]].dtype if before.input[2:] else np.uint8)
-    if scale is None or point is None or meaning != _meaning(before, links):
+    dtype = _integers(before, links)
+    if dtype is None or scale is None or point is None or meaning != _meaning(before, links):
         return
+    limits = np.iinfo(dtype)
     bounds = [float(limits.min), float(limits.max)]
     for i, name in enumerate(clip.input[1:] if clip is not before else ()):
         bounds[i] = bounds[i] if (bound := links.scalar(name)) is None else bound
@@ -88,6 +90,16 @@ def _clip(node: onnx.NodeProto, links: Links) -> None:
     del node.attribute[:]
     del node.input[:]
     node.input.extend([before.input[0], *ends])
+
+
+def _integers(node: onnx.NodeProto, links: Links) -> np.dtype | None:
+    """Return the type of what QuantizeLinear makes; None if it is no integer of whole bytes."""
+    if any(node.input[2:]):
+        point = links.constants.get(node.input[2])
+        return None if point is None or point.dtype.kind not in "iu" else point.dtype
+    kind = next((each.i for each in node.attribute if each.name == "output_dtype"), 0)
+    made = np.dtype(np.uint8) if not kind else onnx.helper.tensor_dtype_to_np_dtype(kind)
+    return made if made.kind in "iu" else None
 
 
 def _meaning(node: onnx.NodeProto, links: Links) -> tuple[float | None, float | None]:
