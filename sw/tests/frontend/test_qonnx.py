@@ -297,6 +297,34 @@ def test_quantizers_in_branches_are_refused_unless_the_branch_is_known(tpulite, 
         assert known or "of QONNX is in a branch, a loop or a function" in err
 
 
+def test_a_network_whose_results_are_not_rounded_is_quantized(tpulite, tmp_path):
+    b = Draft()
+    x = b.quant("x", 1 / 16, 8)
+    y = b.node("Add", *(b.node("Conv", x, b.weight(8, 3, 3, 3)) for _ in range(2)))
+    y = b.node("Conv", b.quant(b.node("Relu", y), 0.25, 4, signed=0), b.weight(8, 8, 3, 3))
+    (tmp_path / "net.onnx").write_bytes(b.build(y))
+    np.save(tmp_path / "x.npy", b.rng.normal(size=(16, 3, 6, 6)).astype(np.float32))
+    code, out, err = tpulite("quantize", "net.onnx", "--calibrate", "x.npy")
+    assert code == 0, out + err
+    model = Model.load(tmp_path / "net.int8.onnx", options=quick_options()).compile()
+    assert model.programs and model.cpu_share == 0
+
+
+@pytest.mark.parametrize("bounds", [(-1.25, 2.25), (0.25, 1.75), (-1.3, 2.6), (-np.inf, 1.25)])
+def test_clips_end_at_the_integers_of_the_oracle(tmp_path, bounds):
+    b, path = Draft(), tmp_path / "net.onnx"
+    y = b.node(
+        "Clip",
+        b.quant(b.node("Conv", b.quant("x", 0.25, 8), b.weight(8, 3, 3, 3)), 0.5, 8),
+        *bounds,
+    )
+    path.write_bytes(b.build(b.node("Conv", b.quant(y, 0.5, 8), b.weight(4, 8, 1, 1))))
+    model = Model.load(path, options=quick_options()).compile()
+    inputs = [random_inputs(model.graph, 1, seed) for seed in range(3)]
+    compared = compare_model(model, open_oracle("litert-ref", path, model.graph), inputs)
+    assert compared.same, str(compared)
+
+
 @pytest.mark.parametrize("biased", [False, True])
 def test_dense_layers_run_on_the_machine(tmp_path, biased):
     path = tmp_path / "net.onnx"

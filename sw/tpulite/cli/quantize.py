@@ -191,7 +191,7 @@ def quantize(  # noqa: PLR0913 - options of the command
     _require(tflite, int4)
     with errors_named(network, calibration):
         graph = load_graph(network, given)
-        if graph.source is not None and (given or _BRANCH in data):
+        if graph.source is not None and (given or _BRANCH in data or graph.source.dialect):
             data = graph.source.data
         if tflite:
             samples, remarks = read_samples(calibration, graph, pixels)

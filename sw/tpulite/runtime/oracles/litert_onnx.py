@@ -13,6 +13,7 @@ import numpy as np
 from tpulite.frontend.onnx.cut import cut_onnx
 from tpulite.frontend.onnx.library import open_session
 from tpulite.graph.graph import Graph, Node
+from tpulite.graph.passes.rewrite import same_meaning
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.library import as_library
 from tpulite.runtime.host.libraries import DECIDED, open_library
@@ -90,7 +91,8 @@ def _is_integer(graph: Graph, node: Node) -> bool:
         return sum(tensor.dtype in _INTEGERS for tensor in ends) == 1
     ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
     activations = [x for x in ends if x.data is None]
-    return node.op in CODES and all(x.dtype in _INTEGERS for x in activations)
+    clips = node.op == "clip" and same_meaning(*ends)
+    return (clips or node.op in CODES) and all(x.dtype in _INTEGERS for x in activations)
 
 
 def _ends(graph: Graph, part: _Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
