@@ -119,7 +119,7 @@ def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
         if node.op_type == "Constant":
             for value in attributes_of(node).values():
                 constants[node.output[0]] = np.asarray(value)
-        elif node.op_type == "Identity" and node.input[0] in constants:
+        elif node.op_type == "Identity" and node.input and node.input[0] in constants:
             constants[node.output[0]] = constants[node.input[0]]
     return constants
 
