@@ -68,7 +68,7 @@ def test_explain_shows_which_strategy_is_where_and_writes_no_program(tpulite, tm
     (point,) = record["points"]
     assert point["strategy"] in [x["strategy"] for x in point["candidates"] if x["feasible"]]
     for words, message in (
-        ((), "NxHxW[xC] is missing: give the shapes to bind"),
+        ((), "NxHxW[xC]... is missing: give the shapes to bind"),
         (
             ("--explain", "--shapes", "batch=1"),
             "a single shape is not a grid: give a range, like --shapes height",
