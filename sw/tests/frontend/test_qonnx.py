@@ -325,6 +325,27 @@ def test_clips_end_at_the_integers_of_the_oracle(tmp_path, bounds):
     assert compared.same, str(compared)
 
 
+def test_a_bias_that_is_rounded_behind_its_product_becomes_one_of_gemm():
+    b = Draft((1, 12))
+    y = b.node("MatMul", b.quant("x", 0.25, 8), b.quant(b.rng.normal(size=(12, 5)), 0.25, 4))
+    y = b.node("Add", y, b.quant(b.rng.normal(size=5), 0.25, 8))
+    data = b.build(b.quant(y, 0.5, 8))
+    graph, x = load_onnx(data, "net"), b.rng.normal(size=(1, 12)).astype(np.float32)
+    assert graph.source is not None
+    nodes = onnx.load_model_from_string(graph.source.data).graph.node
+    assert "Gemm" in {node.op_type for node in nodes}
+    np.testing.assert_array_equal(run_plainly(graph.source.data, x), executed(data, x))
+
+
+def test_a_normalization_of_other_channels_is_left_to_the_library(tpulite, tmp_path):
+    b = Draft()
+    y = b.node("Conv", b.quant("x", 0.25, 8), b.weight(8, 3, 3, 3))
+    y = b.node("BatchNormalization", y, *(np.ones(5) for _ in range(4)))
+    (tmp_path / "net.onnx").write_bytes(b.build(b.quant(y, 0.5, 8)))
+    code, _, err = tpulite("compile", "net.onnx")
+    assert code == 2 and "broadcast" not in err and err.count("\n") == 1
+
+
 @pytest.mark.parametrize("biased", [False, True])
 def test_dense_layers_run_on_the_machine(tmp_path, biased):
     path = tmp_path / "net.onnx"

@@ -58,6 +58,7 @@ def fuse_quantization(graph: Graph, *, by_library: bool = False) -> Graph:
     draft = Draft(graph)
     spread_quantization(draft)
     fuse = partial(_fuse, by_library=by_library)
+    # Clips keep quantization from moving, and it moves beside more of them.
     merges = (scale_sums, merge_equal, _drop_clips, move, meet, _drop_clips, fuse, express)
     for merge in merges:
         _repeat(draft, merge)

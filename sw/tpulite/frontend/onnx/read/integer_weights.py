@@ -44,6 +44,8 @@ class _Weight:
         ndim, info = self.integers.ndim, np.iinfo(self.integers.dtype)
         if self.zeros.any() or (self.scale.size > 1 and self.axis % ndim != axis % ndim):
             return None
+        if gain.shape != (self.integers.shape[axis],):
+            return None
         shape = [1] * ndim
         shape[axis] = -1
         scale = np.broadcast_to(np.abs(gain) * self.scale.astype(np.float64), gain.shape)
@@ -155,6 +157,8 @@ def _biased(add: onnx.NodeProto, weights: _Weights, matrices: set[str]) -> bool:
         if weight is None or weights.reads[source] > 1 or product.input[0] not in matrices:
             continue
         if bias is not None and bias.shape == weight.integers.shape[1:]:
+            if name not in weights.tensors:  # it may be made behind the product
+                name = weights.add(f"{name}/value", bias)
             _become_gemm(product, name)
             product.output[0] = add.output[0]
             weights.writers[add.output[0]] = product

@@ -42,7 +42,7 @@ _ROUNDINGS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "HALF_UP": lambda x: np.sign(x) * np.floor(np.abs(x) + np.float32(0.5)),
     "HALF_DOWN": lambda x: np.sign(x) * np.ceil(np.abs(x) - np.float32(0.5)),
 }
-_NEAREST = ("ROUND", "HALF_EVEN")
+"""By the names that QONNX has for them, in capitals."""
 
 
 def has_quantizers(model: onnx.ModelProto) -> bool:
@@ -216,10 +216,8 @@ class _Quantizer:
         if np.any(zero):
             raise self._error("gives an activation a zero point; it must be 0")
         if self._rounding() is not np.round:
-            modes = " or ".join(_NEAREST)
-            raise self._error(
-                f"rounds an activation by {self.flags['rounding_mode']}; it must be {modes}"
-            )
+            mode = self.flags["rounding_mode"]
+            raise self._error(f"rounds an activation by {mode}; it must be ROUND or HALF_EVEN")
         # LiteRT's activations are int8, so the least unsigned number is -128.
         offset = np.int8(0 if self.flags.get("signed", 1) else -_HALF)
         names, made = self._scales(scale, offset), f"{self.name}/integers"
