@@ -13,8 +13,9 @@ from tpulite_rtl.mxu.processing_element import ProcessingElement
 from tpulite_silicon.simulated_gates import SIMULATED_GATES
 from tpulite_silicon.simulation import BlockWriter
 from tpulite_tb.cells import Cells, chip_cells, component_cells
+from tpulite_tb.component_ports import component_ports
 from tpulite_tb.gates import WORKLOADS, compare
-from tpulite_tb.harness import component_ports, simulate, simulate_verilog
+from tpulite_tb.harness import simulate, simulate_verilog
 from tpulite_tb.machines import SMALL
 from tpulite_testing.regress import breadth, thinned
 

@@ -10,10 +10,10 @@ from amaranth.back import rtlil
 
 from tpulite_formal import engine, unreachable
 from tpulite_rtl.top import Chip
+from tpulite_tb.component_ports import component_ports
 from tpulite_tb.coverage import watches
 from tpulite_tb.coverage.points import Point
 from tpulite_tb.coverage.waivers import WAIVERS, Waiver, read_waivers, source_line
-from tpulite_tb.harness import component_ports
 from tpulite_testing.evidence import canonical, evidence, sources_of
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))

@@ -20,7 +20,8 @@ from tpulite_rtl.mxu.processing_element import ACTIVATION_WIDTH, WEIGHT_WIDTH
 from tpulite_rtl.vpu.requantizer_lane import RequantizerLane
 from tpulite_silicon.design import elaborated
 from tpulite_silicon.families import FAMILIES, part_of
-from tpulite_tb.harness import component_ports, reset, simulate, simulate_verilog
+from tpulite_tb.component_ports import component_ports
+from tpulite_tb.harness import reset, simulate, simulate_verilog
 
 _PARALLEL = 16
 _SUM = 20

@@ -16,6 +16,7 @@ from tpulite.runtime.device import Job
 from tpulite_rtl.cp.run_control import RunControl
 from tpulite_rtl.lib.pipeline import delay
 from tpulite_tb import harness
+from tpulite_tb.component_ports import component_ports
 from tpulite_tb.coverage.counts import keep, merged, read_counts
 from tpulite_tb.coverage.cross import Cross
 from tpulite_tb.coverage.functional import Functional
@@ -26,7 +27,6 @@ from tpulite_tb.coverage.record import read_record, write_record
 from tpulite_tb.coverage.summary import Share, component_shares
 from tpulite_tb.coverage.verilog import is_covered, points_of, with_points
 from tpulite_tb.coverage.waivers import Waiver, read_waivers, source_line, waive
-from tpulite_tb.harness import component_ports
 from tpulite_tb.machines import SMALL
 
 FILE = "cp/run_control.py"

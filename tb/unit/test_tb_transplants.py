@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from tpulite_tb.harness import component_ports
+from tpulite_tb.component_ports import component_ports
 from tpulite_tb.mutants import component_cells, mutants_of, with_mutants
 from tpulite_tb.transplants import transplanted, transplants
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from amaranth.hdl import Fragment
 
+from tpulite_tb.component_ports import component_ports
 from tpulite_tb.coverage.instrument import COVER, instrument, place_of
 from tpulite_tb.coverage.points import Point
 
@@ -48,7 +49,7 @@ def with_points(convert: Any, component: Any, *, name: str, **options: Any) -> s
     **options
         Its other options; ``ports`` unless the component has a signature.
     """
-    ports = options.pop("ports", None) or _ports(component)
+    ports = options.pop("ports", None) or component_ports(component)
     fragment = Fragment.get(component, options.pop("platform", None))
     found = instrument(fragment)
     text = convert(fragment, name=name, ports=ports, **(options | _KEEP_PLACES))
@@ -83,12 +84,6 @@ def line_points(source: str) -> dict[Point, list[Point]]:
         Point(*json.loads(line)): [Point(*json.loads(way)) for way in ways]
         for line, ways in json.loads(text).items()
     }
-
-
-def _ports(component: Any) -> list[tuple[str, Any, None]]:
-    from tpulite_tb.harness import component_ports
-
-    return component_ports(component)
 
 
 def _text(point: Point) -> str:
