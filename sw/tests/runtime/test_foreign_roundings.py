@@ -72,3 +72,19 @@ def test_results_whose_shape_the_data_decide_are_compared():
     scores = net.b.node("Reshape", net.conv(net.x, 3, 1), np.array([1, 1, -1]))
     limits = np.array([3]), np.float32([0.5]), np.float32([0.3])
     checked(net.b.build(net.b.node("NonMaxSuppression", y, scores, *limits), dtype="int64"))
+
+
+@pytest.mark.parametrize("exact", ["litert-ref", "litert-xnnpack"])
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
+def test_pairs_between_floats_run_in_numpy(op, exact):
+    net = Net()
+    y = net.conv(net.resize(net.conv(net.x, 3, 16), "cubic", 2), 16, 16)
+    y = net.resize(y, "cubic", 0.5)
+    by = net.b.quantize(net.rng.normal(size=(1, 16, 1, 1)).astype(np.float32), 0.02, 5)
+    y = net.b.quantize(net.b.node(op, y, by), 0.06, 9)
+    y = net.b.quantize(net.b.node(op, y, net.b.node("Sqrt", y)), 0.04, 1)
+    y = net.resize(net.b.quantize(net.b.node(op, y, y), 0.07, -20), "cubic", 2)
+    model = checked(net.b.build(net.conv(y, 16, 8)), exact)
+    hosts = [each for each in model.segments if isinstance(each, HostSegment)]
+    owns = {node.op for each in hosts if not each.library for node in each.nodes}
+    assert op.lower() in owns

@@ -44,8 +44,9 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
       the result reads each of its elements anyway.
     - Beside segments that a library runs, what saves crossings and costs little: segments of the
       machine, as long as they have a hundredth of its MACs together, and any of at most 4,096 MACs
-      between two of a library's, if the library has the numerics of the network. Segments with sums
-      of int32 as results stay: they are steps of a recurrence, which share one program.
+      between two of a library's. If the library has other numerics than the network, they are
+      those that numpy runs. Segments with sums of int32 as results stay: they are steps of a
+      recurrence, which share one program.
     - What stands between a library and the machine where the file has no tensor.
 
     Parameters
@@ -62,9 +63,7 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
         taken |= _enlarged(placed)
     if not placed.libraries:
         return taken
-    if placed.exactness.is_of_format(placed.graph.format):
-        taken |= _cheap(placed)
-    return taken | _without_tensor(placed)
+    return taken | _cheap(placed) | _without_tensor(placed)
 
 
 def library_levels(graph: Graph, exactness: Exactness, levels: Mapping[str, int]) -> frozenset[int]:
@@ -157,9 +156,9 @@ def _cheap(placed: Placed) -> dict[str, str]:
         elif placements[node.name].follows:
             total += count
             spent += count
-    taken = set()
+    taken, stay = set(), sums | _foreign(placed)
     for level in sorted(set(levels.values()), key=lambda level: macs[level]):
-        if level % 2 == 0 or level in sums:
+        if level % 2 == 0 or level in stay:
             continue
         beside = placed.libraries.intersection((level - 1, level + 1))
         if beside and total and (spent + macs[level]) * _FEW <= total:
@@ -169,6 +168,23 @@ def _cheap(placed: Placed) -> dict[str, str]:
             taken.add(level)
     reason = "it has few MACs: on the CPU it saves transfers"
     return {node.name: reason for node in graph.nodes if levels[node.name] in taken}
+
+
+def _foreign(placed: Placed) -> set[int]:
+    """Return the segments of the machine that only a library of other numerics could run.
+
+    Numpy runs the others, between tensors of the file.
+    """
+    graph, exactness = placed.graph, placed.exactness
+    if exactness.is_of_format(graph.format):
+        return set()
+    origins = {} if graph.source is None else graph.source.origins
+    found = set()
+    for node in graph.nodes:
+        ends = (x for x in (*node.inputs, *node.outputs) if x and graph.tensors[x].data is None)
+        if not (is_own(node, graph, exactness) and all(x in origins for x in ends)):
+            found.add(placed.levels[node.name])
+    return found
 
 
 def _without_tensor(placed: Placed) -> dict[str, str]:

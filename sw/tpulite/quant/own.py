@@ -1,4 +1,8 @@
-"""Operators that the host computes without a library: those at the ends of classifiers."""
+"""Operators that the host computes without a library.
+
+They are those at the ends of classifiers, and sums and products of pairs beside a library that
+rounds them in another way.
+"""
 
 import math
 
@@ -6,21 +10,43 @@ import numpy as np
 
 from tpulite.arch.numerics import INT8
 from tpulite.graph.graph import Graph, Node, Tensor
+from tpulite.graph.layers import Elementwise
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
+from tpulite.quant.exactness.pairs import Pair, pair_layer
 from tpulite.quant.tensors import UnsupportedError, quantized
 
 _INTEGERS = ("int8", "uint8")
+
+_PAIRS = ("add", "sub", "mul")
 
 _SOFTMAX_SCALE = 1 / 256
 
 
 def is_own(node: Node, graph: Graph, exactness: Exactness) -> bool:
     """Tell whether numpy has the bits of a node: see :func:`tpulite.runtime.host.ops.run_node`."""
-    if node.op not in _RULES or not node.inputs or not node.inputs[0] or len(node.outputs) != 1:
+    if not node.inputs or not node.inputs[0] or len(node.outputs) != 1:
+        return False
+    if node.op in _PAIRS:
+        return pair_of(node, graph, exactness) is not None
+    if node.op not in _RULES:
         return False
     x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     return _RULES[node.op](node, x, y, exactness)
+
+
+def pair_of(node: Node, graph: Graph, exactness: Exactness) -> Elementwise | None:
+    """Return the layer of a pair's sum, difference or product, if the format's library has others.
+
+    Its images are the tensors in their own shapes; numpy broadcasts them.
+    """
+    if exactness.is_of_format(graph.format) or node.op not in _PAIRS or len(node.inputs) != 2:
+        return None
+    try:
+        a, b, y = (quantized(graph.tensors[x]) for x in (*node.inputs, node.outputs[0]))
+        return pair_layer(Pair(node.op, a, b, y, node["activation"]), exactness)
+    except UnsupportedError:
+        return None
 
 
 def requantize_table(x: Tensor, y: Tensor, exactness: Exactness) -> np.ndarray | None:

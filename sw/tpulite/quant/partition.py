@@ -12,7 +12,7 @@ from tpulite.quant.lower.network import joined
 from tpulite.quant.own import is_own
 from tpulite.quant.placed import Placed
 
-_ROUNDING = ("dequantize", "quantize", "requantize", "softmax")
+_ROUNDING = ("add", "dequantize", "mul", "quantize", "requantize", "softmax", "sub")
 """Operators that numpy computes with each library's rounding."""
 
 

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tpulite.golden.layers import run_layer
 from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
+from tpulite.graph.layers import Elementwise
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.own import requantize_table
+from tpulite.quant.own import pair_of, requantize_table
+from tpulite.quant.tensors import UNSIGNED
 from tpulite.runtime.host.lstm import lstm_cell, lstm_gates, lstm_output
 from tpulite.runtime.host.tables import softmax_fixed_point, softmax_table
 
@@ -46,6 +49,8 @@ def run_node(
     each = [_value(graph.tensors[name], values) for name in node.inputs]
     if node.op in _LSTM:
         result = _LSTM[node.op](node, each)
+    elif (pair := pair_of(node, graph, exact)) is not None:
+        result = _pair(pair, *each)
     elif node.op == "stack":
         result = np.stack(each, axis=node["axis"])
     else:
@@ -56,6 +61,13 @@ def run_node(
 
 def _value(tensor: Tensor, values: Mapping[str, np.ndarray]) -> np.ndarray:
     return values[tensor.name] if tensor.data is None else tensor.data
+
+
+def _pair(layer: Elementwise, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the integers that a layer makes of two tensors of one dtype."""
+    offset = UNSIGNED if a.dtype == np.uint8 else 0
+    images = ((x.astype(np.int64) - offset).astype(np.int8) for x in (a, b))
+    return run_layer(layer, *images).astype(np.int64) + offset
 
 
 def _compute(node: Node, x: np.ndarray, graph: Graph, exact: Exactness) -> np.ndarray:
