@@ -59,7 +59,7 @@ def compiled_network(path: Path, config: Config) -> bytes:
     """Return the ``.tpulite`` file of a network, as ``tpulite compile`` writes it."""
     model = Model.load(path, config=config).compile()
     with tempfile.TemporaryDirectory() as folder:
-        save_model(model, Path(folder) / "net.tpulite", draw_example(model))
+        save_model(model, Path(folder) / "net.tpulite", draw_example(model, predicts=True))
         return (Path(folder) / "net.tpulite").read_bytes()
 
 

@@ -13,11 +13,14 @@ from tpulite.runtime.golden_device import GoldenDevice
 from tpulite.runtime.model import Model
 from tpulite.runtime.oracles import open_oracle
 from tpulite.zoo import DATA, ENTRIES, OWN
+from tpulite_testing.files.recurrent import add_svdf
+from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.graphs.wide import products_of_int16
 
 pytest_plugins = ("tpulite_testing.command_line",)
 
 COUNT = 20
+RNG = np.random.default_rng(7)
 
 RUN = ("run", CNN_DIGITS, "--input", "images.npy")
 
@@ -58,6 +61,17 @@ def test_inspect_knows_what_a_machine_lacks(tpulite, tmp_path):
     assert tpulite("compile", "wide.tflite", "--exact", "tflm", "--config", "16x16,int16=1")[0] == 0
     code, _, err = tpulite("inspect", "wide.tpulite", "--config", "16x16")
     assert code == 2 and "--config cannot be used because wide.tpulite is compiled." in err
+
+
+def test_each_command_names_the_machine_that_runs_more(tpulite, tmp_path):
+    b = Builder()
+    x = b.input((1, 20), 1 / 100, -5)
+    (tmp_path / "svdf.tflite").write_bytes(b.build(add_svdf(b, x, 8, 1, 4, RNG)))
+    for command in ("inspect", "compile", "run"):
+        out = tpulite(command, "svdf.tflite", "--config", "8x8")[1]
+        assert out.splitlines()[-1] == "a machine with int16 runs SVDF: --config 8x8,int16=1"
+        out = tpulite(command, "svdf.tflite", "--config", "8x8,int16=1")[1]
+        assert "a machine with" not in out
 
 
 @pytest.mark.parametrize(

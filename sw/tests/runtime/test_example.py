@@ -25,7 +25,7 @@ def test_programs_between_parts_on_the_cpu_run_alone_with_the_example(tmp_path):
         x = b.operator("LOG_SOFTMAX", [x], [y], options_type="LogSoftmaxOptions")
     (tmp_path / "net.tflite").write_bytes(b.build(x))
     model = Model.load(tmp_path / "net.tflite", config=named_config("4x4"))
-    save_model(model, tmp_path / "net.tpulite", draw_example(model))
+    save_model(model, tmp_path / "net.tpulite", draw_example(model, predicts=True))
     with zipfile.ZipFile(tmp_path / "net.tpulite") as archive:  # which holds packed programs
         assert archive.getinfo("programs/1.tpl").compress_type == zipfile.ZIP_STORED
     example = load_example(tmp_path / "net.tpulite")

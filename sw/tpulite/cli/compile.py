@@ -95,8 +95,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
         say(console, f"{output}: {summaries(model.programs)}")
     else:
         say(console, f"{network}: nothing runs on the machine; all operators run on the CPU")
-        if step := next_step(model.graph, str(network)):
-            say(console, step)
+    step = next_step(model.graph, str(network), model.config, runs=bool(model.programs))
     if report:
         if reports:
             show(console, compilation_table(reports, title=model.graph.name))
@@ -108,6 +107,8 @@ def compile_file(  # noqa: PLR0913 - options of the command
         for each in reports.values():
             say(console, each.line())
     say(console, model.statement())
+    if step:
+        say(console, step)
     if statement:
         say(console, statement)
     if not model.programs:

@@ -104,10 +104,9 @@ def inspect(
         console.print(line, highlight=False, markup=False)
     console.print(_table(graph.name, operators, console.width))
     lines = [*_reasons(operators), "", said]
-    step = "" if parts else next_step(graph, str(model))
-    if step:
+    if step := next_step(graph, str(model), config, runs=bool(parts)):
         lines.append(step)
-    elif refused is not None:
+    if refused is not None and (parts or not step):
         names = _names([node.name for node, _ in refused.refused])
         ways = ways_out(graph, exactness, refused)
         lines.append("; ".join((f"compile --strict refuses {names}", *ways)))

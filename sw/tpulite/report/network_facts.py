@@ -7,6 +7,7 @@ from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.graph.graph import Graph, Tensor
 from tpulite.graph.layers import LayerGraph
 from tpulite.graph.macs import macs_of
+from tpulite.quant.lower.int16.nodes import lacking_int16
 
 
 def fact_lines(graph: Graph, parts: Sequence[LayerGraph], config: Config) -> Iterator[str]:
@@ -58,17 +59,32 @@ def peak_rows(layers: LayerGraph, config: Config) -> tuple[int, str]:
     return peak
 
 
-def next_step(graph: Graph, path: str) -> str:
-    """Return what makes a network run on the machine of which nothing does; empty if unknown."""
+def next_step(graph: Graph, path: str, config: Config, *, runs: bool) -> str:
+    """Return what makes more of a network run on the machine; empty if unknown.
+
+    Parameters
+    ----------
+    path : str
+        Its file.
+    runs : bool
+        Whether something of it runs on the machine.
+    """
     products = [node for node in graph.nodes if macs_of(node, graph)]
     read = [graph.tensors[name] for node in products for name in node.inputs[:2] if name]
     types = {tensor.dtype for tensor in read if tensor.data is None}
-    if types == {"int16"}:
+    size = config.array_size
+    lacks = lacking_int16(graph, config)
+    if types == {"int16"} and not runs:
         return (
             "activations are int16: convert the network with int8 activations, or take a machine "
-            "with int16 (--config 16x16,int16=1; for FULLY_CONNECTED --exact tflm, too)"
+            f"with int16 (--config {size}x{size},int16=1; for FULLY_CONNECTED --exact tflm, too)"
         )
-    if types != {"float32"}:
+    if lacks:
+        kinds = dict.fromkeys(
+            node.source or node.op.upper() for node in graph.nodes if node.name in lacks
+        )
+        return f"a machine with int16 runs {', '.join(kinds)}: --config {size}x{size},int16=1"
+    if runs or types != {"float32"}:
         return ""
     if any(tensor.dtype in ("int8", "uint8") for tensor in read):
         if graph.format == "onnx":

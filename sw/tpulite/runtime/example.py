@@ -26,11 +26,18 @@ class Example:
     #: By name, the other inputs and outputs of programs: so each program can be run alone, without
     #: the parts of the network that run on the CPU.
     borders: Mapping[str, np.ndarray]
-    cycles: tuple[int, ...]  #: Cycles of each program by the cycle model, with the reference memory
+    #: Of each program by the cycle model, with the reference memory; None if not predicted.
+    cycles: tuple[int, ...] | None
 
 
-def draw_example(model: Model) -> Example | None:
-    """Draw an input of a network by :data:`EXAMPLE_SEED`; None if a library refuses it."""
+def draw_example(model: Model, *, predicts: bool = False) -> Example | None:
+    """Draw an input of a network by :data:`EXAMPLE_SEED`; None if a library refuses it.
+
+    Parameters
+    ----------
+    predicts : bool
+        Whether to predict its cycles, too, which takes a sixth of the time of a compilation.
+    """
     inputs = random_inputs(model.graph, 1, EXAMPLE_SEED)
     state = States(model.graph)
     try:
@@ -41,5 +48,5 @@ def draw_example(model: Model) -> Example | None:
     ends = {spec.name for program in model.programs for spec in (*program.inputs, *program.outputs)}
     inner = ends & model.graph.tensors.keys() - inputs.keys() - outputs.keys()
     borders = {name: model.value(name, found) for name in sorted(inner)}
-    cycles = tuple(program_cycles(each) for each in model.programs)
+    cycles = tuple(map(program_cycles, model.programs)) if predicts else None
     return Example(inputs, outputs, dict(state), borders, cycles)

@@ -128,7 +128,8 @@ def load_example(path: Path) -> Example | None:
             }
             for field in _EXAMPLE
         )
-        return Example(inputs, outputs, states, borders, tuple(example["cycles"]))
+        cycles = example["cycles"]
+        return Example(inputs, outputs, states, borders, cycles and tuple(cycles))
 
 
 def _named(example: Example) -> dict[str, Any]:

@@ -59,9 +59,9 @@ async function run() {
       ...program,
       inputs: given ? program.inputs.map((input) => ({ ...input, data: new Uint8Array(given.pixels.buffer) })) : program.inputs,
     }));
-    const total = network.cycles.reduce((a, b) => a + b);
+    const total = network.cycles ? ` of about ${text(sum(network.cycles))}` : "";
     const { results, seconds } = await chip.ask({ op: "run", programs }, (cycles) => {
-      $("verdict").textContent = `simulating: ${text(cycles)} of about ${text(total)} cycles`;
+      $("verdict").textContent = `simulating: ${text(cycles)}${total} cycles`;
     });
     if (state.network !== network) return;
     Object.assign(state, { results, part: Math.min(state.part, results.length - 1) });
@@ -82,14 +82,21 @@ async function run() {
   }
 }
 
+const sum = (numbers) => numbers.reduce((a, b) => a + b);
+
+// Of a network that comes with the page: what the cycle model says, and how far it is off.
+function predicted(model, rtl) {
+  const off = `${rtl > model ? "−" : "+"}${((Math.abs(model - rtl) / rtl) * 100).toFixed(2)} %`;
+  return `${text(model)} (${rtl === model ? "equal" : off})`;
+}
+
 function showAnswer(network, given, results, seconds) {
   const fault = results.find((result) => result.fault);
-  const rtl = results.reduce((sum, result) => sum + result.counters.cycles, 0);
-  const model = network.cycles.reduce((a, b) => a + b);
-  const busy = results.reduce((sum, result) => sum + result.counters.mxu_busy, 0);
+  const rtl = sum(results.map((result) => result.counters.cycles));
+  const busy = sum(results.map((result) => result.counters.mxu_busy));
   const rows = [
     ["RTL", `${text(rtl)} cycles`],
-    ["cycle model", `${text(model)} (${rtl === model ? "equal" : `${rtl > model ? "−" : "+"}${((Math.abs(model - rtl) / rtl) * 100).toFixed(2)} %`})`],
+    ...(network.cycles ? [["cycle model", predicted(sum(network.cycles), rtl)]] : []),
     ["array busy", `${((100 * busy) / rtl).toFixed(1)} %`],
     ["simulated", `${text(Math.round(rtl / seconds))} cycles/s`],
   ];

@@ -54,4 +54,6 @@ def lacking_int16(graph: Graph, config: Config) -> Mapping[str, str]:
     if config.int16:
         return {}
     nodes = (node for node in graph.nodes if node.op in INT16 and wide_activations(node, graph))
-    return {node.name: "this configuration has no int16 (16x16,int16=1 has)" for node in nodes}
+    size = config.array_size
+    why = f"this configuration has no int16 ({size}x{size},int16=1 has)"
+    return {node.name: why for node in nodes}
