@@ -337,6 +337,44 @@ def test_a_bias_that_is_rounded_behind_its_product_becomes_one_of_gemm():
     np.testing.assert_array_equal(run_plainly(graph.source.data, x), executed(data, x))
 
 
+def checked(data: bytes, path, count: int = 2) -> Model:
+    """Compare a file with LiteRT's kernels; return the model."""
+    path.write_bytes(data)
+    model = Model.load(path, options=quick_options()).compile()
+    inputs = [random_inputs(model.graph, 1, seed) for seed in range(count)]
+    compared = compare_model(model, open_oracle("litert-ref", path, model.graph), inputs)
+    assert compared.same and compared.elements, str(compared)
+    return model
+
+
+@pytest.mark.parametrize("bits", [0, 8, 32])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_biases_that_are_added_to_products_of_rows_run_on_the_machine(tmp_path, batch, bits):
+    b = Draft((batch, 6, 12))
+    y = b.quant("x", 1 / 32, 8)
+    for outputs, inputs in ((16, 12), (16, 16), (12, 16)):
+        weight = b.node("Transpose", b.weight(outputs, inputs), perm=[1, 0])
+        product, bias = b.node("MatMul", y, weight), b.rng.normal(size=outputs)
+        bias = b.quant(bias, 1 / 64, bits) if bits else b.constant(bias)
+        y = b.node("Add", *((product, bias) if inputs < outputs else (bias, product)))
+        y = b.quant(b.node("Relu", y) if inputs == outputs else y, 0.25, 8)
+    model = checked(b.build(y), tmp_path / "net.onnx")
+    assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("shape", [(8, 1, 1), (1, 8, 1, 1), (1,), (1, 1, 6, 6), (8, 6, 6)])
+def test_what_is_added_to_convolutions_is_a_bias_if_it_is_of_channels(tmp_path, shape):
+    b = Draft()
+    y = b.node("Conv", b.quant("x", 1 / 32, 8), b.weight(8, 3, 3, 3), pads=[1] * 4)
+    y = b.node("Add", y, b.rng.normal(size=shape))
+    biased = not (len(shape) > 2 and shape[-1] > 1)
+    data = b.build(b.quant(y, 0.25, 8))
+    if biased:
+        assert checked(data, tmp_path / "net.onnx").cpu_share == 0
+    else:
+        assert "add" in {node.op for node in load_onnx(data, "net").nodes}
+
+
 def test_a_normalization_of_other_channels_is_left_to_the_library(tpulite, tmp_path):
     b = Draft()
     y = b.node("Conv", b.quant("x", 0.25, 8), b.weight(8, 3, 3, 3))

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from tpulite.frontend.onnx.draft import Draft
+from tpulite.frontend.onnx.quantize.behind_products import ACTIVATIONS, clip_rows, join_bias
 from tpulite.frontend.onnx.quantize.expressions import express
 from tpulite.frontend.onnx.quantize.propagate import (
     INT8,
@@ -20,7 +21,6 @@ from tpulite.frontend.onnx.translate.elementwise import UNARY
 from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
-_ACTIVATIONS = ("relu", "relu6", "relu_n1_1")
 _FUSIBLE = (
     *("conv", "transposed_conv", "dense", "matmul", "add", "sub", "mul", "maximum", "minimum"),
     *("average_pool", "mean", "sum", "reduce_max", "reduce_min", "concat"),
@@ -43,7 +43,8 @@ def fuse_quantization(graph: Graph, *, by_library: bool = False) -> Graph:
         Axes in the file's order.
     by_library : bool
         Whether the library has made the file: what it has left in floats stays such. That is
-        softmax, and a product whose bias would have to be rounded to its sums' scale.
+        softmax, and a product whose bias would have to be rounded to its sums' scale, or is added
+        behind it.
 
     Returns
     -------
@@ -58,6 +59,9 @@ def fuse_quantization(graph: Graph, *, by_library: bool = False) -> Graph:
     draft = Draft(graph)
     spread_quantization(draft)
     fuse = partial(_fuse, by_library=by_library)
+    if not by_library:
+        _repeat(draft, join_bias)
+        _repeat(draft, clip_rows)
     # Clips keep quantization from moving, and it moves beside more of them.
     merges = (scale_sums, merge_equal, _drop_clips, move, meet, _drop_clips, fuse, express)
     for merge in merges:
@@ -78,7 +82,7 @@ def _repeat(draft: Draft, step: Callable[[Draft, Node], bool]) -> None:
 
 def _drop_clips(draft: Draft, node: Node) -> bool:
     """Simplify a clip before a quantization whose own range limits it as well."""
-    if node.op not in ("clip", *_ACTIVATIONS):
+    if node.op not in ("clip", *ACTIVATIONS):
         return False
     after = draft.only_reader(node.outputs[0])
     if after is None or after.op != "quantize":
@@ -114,7 +118,7 @@ def _fuse(draft: Draft, node: Node, *, by_library: bool) -> bool:
     y = node.outputs[0]
     activation = None
     after = draft.only_reader(y)
-    if after is not None and after.op in _ACTIVATIONS and node.attributes.get("activation"):
+    if after is not None and after.op in ACTIVATIONS and node.attributes.get("activation"):
         activation = after
         after = draft.only_reader(after.outputs[0])
     if after is None or after.op != "quantize":
