@@ -78,6 +78,18 @@ def defined(x, scale, bits, *, signed=1, narrow=0, zero=0.0, rounding=np.round) 
     return (integers - np.float32(zero)) * np.float32(scale)
 
 
+def truncated(x, scale, zero, bits, *result, rounding_mode, signed=1, narrow=0) -> np.ndarray:
+    """Return what QONNX says of a truncation, of version 2 if it names the scale of its result."""
+    steps = 2.0 ** np.round(np.log2(result[0] / scale) if result[1:] else bits - result[0])
+    integers = np.round(x / scale + zero) / steps
+    if result[1:]:
+        half = signed * 2.0 ** (result[1] - 1)
+        top = half - 1 if signed else 2.0 ** result[1] - 1 - narrow
+        integers = np.clip(integers, narrow * signed - half, top)
+    rounding = {"FLOOR": np.floor, "CEIL": np.ceil, "ROUND": np.round}[rounding_mode.decode()]
+    return (rounding(integers) - zero / steps) * (result[0] if result[1:] else scale)
+
+
 VALUES = np.concatenate([np.arange(-40, 40) / 4, np.linspace(-300, 300, 49)]).astype(np.float32)
 
 
@@ -166,7 +178,9 @@ def executed(data: bytes, x: np.ndarray) -> np.ndarray:
     for node in model.graph.node:
         inputs = [values[name] for name in node.input]
         flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        if node.domain in DOMAINS:
+        if node.op_type == "Trunc":
+            y = truncated(*inputs, **flags)
+        elif node.domain in DOMAINS:
             limits = {"signed": flags["signed"], "narrow": flags["narrow"]}
             y = defined(inputs[0], inputs[1], int(inputs[3]), **limits)
         else:
@@ -362,6 +376,103 @@ def test_biases_that_are_added_to_products_of_rows_run_on_the_machine(tmp_path, 
     assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
 
 
+def pooled(form: str, *, mode="FLOOR", bits=8, signed=0, named=False, scale=0.25, drop=0) -> bytes:
+    """Return an average pool as Brevitas and FINN truncate it."""
+    b = Draft((1, 5, 12, 8))
+    y, size = b.quant("x", 0.25, bits, signed=signed), 4
+    if form == "global":
+        y, size = b.node("GlobalAveragePool", y), 96
+    elif form == "padded":
+        y = b.node("AveragePool", y, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0])
+        size = 6
+    else:
+        y = b.node("AveragePool", y, kernel_shape=[2, 2], strides=[2, 2])
+    if form != "mean":
+        y = b.node("Mul", *((y, size) if form == "pool" else (float(size), y)))
+    dropped = int(np.ceil(np.log2(size))) - drop
+    result = (scale * 2**dropped, bits + drop) if named else (bits + drop,)
+    flags = {"signed": signed, "narrow": 0} if named else {}
+    y = b.node(
+        "Trunc", y, scale, 0, bits + drop + dropped, *result,
+        domain=b.domain, rounding_mode=mode, **flags,
+    )  # fmt: skip
+    return b.build(y)
+
+
+TRUNCATED = [
+    ("pool", {}),
+    ("pool", {"bits": 4}),
+    ("pool", {"mode": "CEIL", "signed": 1}),
+    ("pool", {"named": True, "signed": 1, "bits": 5}),
+    ("global", {"named": True}),
+    ("global", {"signed": 1, "bits": 3}),
+    ("global", {"mode": "CEIL", "bits": 6, "drop": 2}),
+    ("global", {"named": True, "bits": 6, "drop": -3}),
+]
+"""Forms that are convolutions."""
+
+LEFT = [
+    ("pool", {"bits": 8, "drop": 1}),
+    ("padded", {}),
+    ("mean", {}),
+    ("mean", {"named": True, "mode": "CEIL"}),
+    ("pool", {"scale": 0.3}),
+    ("pool", {"mode": "ROUND"}),
+]
+"""Forms that are functions of floats, or that round halves as the library does."""
+
+
+@pytest.mark.parametrize(("form", "flags"), [*TRUNCATED, *LEFT])
+def test_truncations_are_as_defined(form, flags):
+    data = pooled(form, **flags)
+    graph = load_onnx(data, "net")
+    assert graph.source is not None
+    for seed in range(3):
+        x = 10 * np.random.default_rng(seed).normal(size=(1, 5, 12, 8)).astype(np.float32)
+        np.testing.assert_array_equal(run_plainly(graph.source.data, x), executed(data, x))
+
+
+@pytest.mark.parametrize(("form", "flags"), TRUNCATED)
+def test_truncated_pools_run_on_the_machine(tmp_path, form, flags):
+    data = pooled(form, **flags)
+    model = checked(data, tmp_path / "net.onnx")
+    assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
+    x = 10 * np.random.default_rng(1).normal(size=(1, 5, 12, 8)).astype(np.float32)
+    (found,) = model.run({"x": x}).outputs.values()
+    np.testing.assert_array_equal(found.reshape(executed(data, x).shape), executed(data, x))
+
+
+def test_the_tensors_of_truncations_are_found_behind_each_other(tmp_path):
+    b = Draft((1, 4, 8, 8))
+    y = b.quant("x", 0.25, 4)
+    for weights in (6, 3):
+        y = b.node("MaxPool", y, kernel_shape=[2, 2])
+        y = b.node("Mul", b.node("AveragePool", y, kernel_shape=[2, 2], strides=[1, 1]), 4)
+        y = b.node("Trunc", y, 0.25, 0, 6, 4, domain=b.domain, rounding_mode="FLOOR")
+        y = b.node("Conv", y, b.weight(weights, 4 if weights == 6 else 6, 1, 1))
+        y = b.quant(y, 0.25, 4)
+    assert checked(b.build(y), tmp_path / "net.onnx").cpu_share == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ((0.5, 1, 8, 4), "has a zero point; it must be 0"),
+        ((0.0, 0, 8, 4), "has a scale that is not positive"),
+        ((np.ones(3), 0, 8, 4), "has a scale of 3 numbers; it must be one"),
+        ((0.5, 0, 8, 9), "drops -1.0 of 8.0 bits; it must drop 0 to 16"),
+        ((0.5, 0, 8, -1.0, 4), "drops"),
+        ((0.5, 0, 8), "has a result bit width that is computed"),
+    ],
+)
+def test_truncations_that_cannot_be_written_are_one_line(tpulite, tmp_path, inputs, said):
+    b = Draft((1, 4))
+    y = b.node("Trunc", "x", *inputs, domain=b.domain, rounding_mode="FLOOR")
+    (tmp_path / "net.onnx").write_bytes(b.build(y))
+    code, _, err = tpulite("inspect", "net.onnx")
+    assert code == 2 and err.count("\n") == 1 and f"(Trunc) {said}" in err
+
+
 @pytest.mark.parametrize("shape", [(8, 1, 1), (1, 8, 1, 1), (1,), (1, 1, 6, 6), (8, 6, 6)])
 def test_what_is_added_to_convolutions_is_a_bias_if_it_is_of_channels(tmp_path, shape):
     b = Draft()
@@ -431,7 +542,7 @@ def wrong(**change) -> bytes:
         ({"scale": np.ones((2, 4))}, "has a scale of several axes"),
         ({"scale": None}, "has a scale that is computed; qonnx-cleanup may fold it"),
         ({"op": "BipolarQuant"}, "makes an activation 1 or -1"),
-        ({"op": "Trunc"}, "is an operator of QONNX that tpulite does not have"),
+        ({"op": "FloatQuant"}, "is an operator of QONNX that tpulite does not have"),
     ],
 )
 def test_what_cannot_be_written_is_one_line(tpulite, tmp_path, change, said):

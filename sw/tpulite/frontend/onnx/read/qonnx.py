@@ -9,8 +9,9 @@ Of a constant these integers are written, of an activation QuantizeLinear, Clip 
 8 bits, and DequantizeLinear.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -20,6 +21,8 @@ from onnx import helper, numpy_helper
 from tpulite.frontend.onnx.read.attributes import attributes_of, graphs_of
 from tpulite.frontend.onnx.read.integer_weights import fold_into_weights
 from tpulite.frontend.onnx.read.tensor import array
+from tpulite.frontend.onnx.read.truncations import Truncation
+from tpulite.frontend.onnx.read.written import Written
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 """Domains of the operators, the oldest one last."""
@@ -91,6 +94,8 @@ def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelPr
     outputs = {value.name for value in model.graph.output}
     taken = {tensor.name for tensor in model.graph.initializer}
     taken |= {name for node in model.graph.node for name in (node.name, *node.output)}
+    reads = Counter(name for node in model.graph.node for name in node.input)
+    reads.update(outputs)
     nodes: list[onnx.NodeProto] = []
     for index, node in enumerate(model.graph.node):
         if node.domain not in DOMAINS:
@@ -99,9 +104,16 @@ def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelPr
         label = name = node.name or f"{node.op_type}_{index}"
         while any(each.startswith(f"{name}/") for each in taken):
             name += "_"
-        written = _Quantizer(node, label, name, constants, outputs)
-        nodes += written.nodes()
+        if node.op_type == "Trunc":
+            written = Truncation(node, label, name, constants, outputs)
+            before = {y: each for each in nodes for y in each.output}
+            shape = partial(_shape, model, tuple(nodes))
+            nodes = _used([*nodes, *written.nodes(before, shape)], node.input[0], before, reads)
+        else:
+            written = _Quantizer(node, label, name, constants, outputs)
+            nodes += written.nodes()
         taken |= {tensor.name for tensor in written.tensors}
+        constants |= {tensor.name: array(tensor) for tensor in written.tensors}
         model.graph.initializer.extend(written.tensors)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
@@ -124,39 +136,56 @@ def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     return constants
 
 
-class _Quantizer:
-    """A quantizer that is written in other operators.
+def _shape(
+    model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], name: str
+) -> tuple[int, ...] | None:
+    """Return the shape of a tensor of some of a model's nodes, 0 for what is open."""
+    graph = onnx.GraphProto()
+    graph.CopyFrom(model.graph)
+    del graph.node[:], graph.output[:]
+    graph.node.extend(nodes)
+    part = helper.make_model(graph, opset_imports=[x for x in model.opset_import if not x.domain])
+    try:
+        graph = onnx.shape_inference.infer_shapes(part).graph
+    except onnx.shape_inference.InferenceError:
+        return None
+    for value in (*graph.value_info, *graph.input):
+        if value.name == name and value.type.tensor_type.HasField("shape"):
+            return tuple(each.dim_value for each in value.type.tensor_type.shape.dim)
+    return None
 
-    Its tensors have names that begin with ``name``; messages call it ``label``.
-    """
 
-    def __init__(
-        self,
-        node: onnx.NodeProto,
-        label: str,
-        name: str,
-        constants: Mapping[str, np.ndarray],
-        outputs: Collection[str],
-    ) -> None:
-        self.node, self.label, self.name = node, label, name
-        self.constants, self.outputs = constants, outputs
-        self.flags: Mapping[str, Any] = attributes_of(node)
-        self.tensors: list[onnx.TensorProto] = []
+def _used(
+    nodes: list[onnx.NodeProto],
+    name: str,
+    before: Mapping[str, onnx.NodeProto],
+    reads: Mapping[str, int],
+) -> list[onnx.NodeProto]:
+    """Return nodes without those that made a tensor for a node that no longer reads it."""
+    while name in before and reads[name] == 1 and all(name not in each.input for each in nodes):
+        maker = before[name]
+        nodes = [each for each in nodes if each is not maker]
+        name = next((x for x in maker.input if x in before), "")
+    return nodes
+
+
+class _Quantizer(Written):
+    """A quantizer."""
 
     def nodes(self) -> Sequence[onnx.NodeProto]:
         """Return the operators that take its place."""
         kind = self.node.op_type
         if kind not in ("Quant", "IntQuant", "BipolarQuant") or not self.node.input:
-            raise self._error("is an operator of QONNX that tpulite does not have")
+            raise self.error("is an operator of QONNX that tpulite does not have")
         if kind == "BipolarQuant":
-            return self._binary(self._operand(1, "scale"))
+            return self._binary(self.operand(1, "scale"))
         scale, zero, bits = (
-            self._operand(i, what) for i, what in enumerate(("scale", "zero point", "bit width"), 1)
+            self.operand(i, what) for i, what in enumerate(("scale", "zero point", "bit width"), 1)
         )
         if bits.size != 1 or bits.item() not in range(1, _WORD + 1):
-            raise self._error(f"has the bit width {bits}, not one from 1 to {_WORD}")
+            raise self.error(f"has the bit width {bits}, not one from 1 to {_WORD}")
         if not np.isfinite(scale).all() or (scale <= 0).any():
-            raise self._error("has a scale that is not positive")
+            raise self.error("has a scale that is not positive")
         count = int(bits.item())
         if count == 1 and self.flags.get("signed", 1):
             return self._binary(scale)
@@ -165,7 +194,7 @@ class _Quantizer:
         if known is None:
             return self._activation(scale, zero, count, (low, high))
         if not np.isfinite(known).all():
-            raise self._error("has a constant that is not finite")
+            raise self.error("has a constant that is not finite")
         rounded = self._rounding()((known / scale + zero).clip(low, high))
         return self._constant(rounded, scale, zero, count)
 
@@ -173,7 +202,7 @@ class _Quantizer:
         """Return a constant of 1 and -1."""
         known = self.constants.get(self.node.input[0])
         if known is None:
-            raise self._error("makes an activation 1 or -1; only weights may be binary")
+            raise self.error("makes an activation 1 or -1; only weights may be binary")
         return self._constant(np.where(known >= 0, 1, -1), scale, np.zeros(1), _BYTE)
 
     def _range(self, bits: int) -> tuple[int, int]:
@@ -186,7 +215,7 @@ class _Quantizer:
     def _rounding(self) -> Callable[[np.ndarray], np.ndarray]:
         name = str(self.flags.get("rounding_mode", "ROUND")).upper()
         if name not in _ROUNDINGS:
-            raise self._error(f"has the unknown rounding {name}")
+            raise self.error(f"has the unknown rounding {name}")
         return _ROUNDINGS[name]
 
     def _constant(
@@ -197,12 +226,12 @@ class _Quantizer:
         if bits > _BYTE or axis is None or np.any(zero) or rounded.max(initial=0) >= _HALF:
             value = ((rounded - zero) * scale).astype(np.float32)
             if y in self.outputs:
-                return [self._node("Identity", self._tensor("value", value))]
+                return [self.made("Identity", self.tensor("value", value))]
             self.tensors.append(numpy_helper.from_array(value, y))
             return []
         names = self._scales(scale, np.int8(0))
-        integers = self._tensor("integers", rounded.astype(np.int8))
-        return [self._node("DequantizeLinear", integers, *names, axis=axis)]
+        integers = self.tensor("integers", rounded.astype(np.int8))
+        return [self.made("DequantizeLinear", integers, *names, axis=axis)]
 
     def _activation(
         self, scale: np.ndarray, zero: np.ndarray, bits: int, bounds: tuple[int, int]
@@ -210,49 +239,31 @@ class _Quantizer:
         """Return QuantizeLinear, Clip and DequantizeLinear."""
         axis = _axis(scale)
         if bits > _BYTE or bits == 1:
-            raise self._error(f"has the bit width {bits}; activations have 2 to {_BYTE}")
+            raise self.error(f"has the bit width {bits}; activations have 2 to {_BYTE}")
         if axis is None:
-            raise self._error("has a scale of several axes")
+            raise self.error("has a scale of several axes")
         if np.any(zero):
-            raise self._error("gives an activation a zero point; it must be 0")
+            raise self.error("gives an activation a zero point; it must be 0")
         if self._rounding() is not np.round:
             mode = self.flags["rounding_mode"]
-            raise self._error(f"rounds an activation by {mode}; it must be ROUND or HALF_EVEN")
+            raise self.error(f"rounds an activation by {mode}; it must be ROUND or HALF_EVEN")
         # LiteRT's activations are int8, so the least unsigned number is -128.
         offset = np.int8(0 if self.flags.get("signed", 1) else -_HALF)
         names, made = self._scales(scale, offset), f"{self.name}/integers"
-        nodes = [self._node("QuantizeLinear", self.node.input[0], *names, y=made, axis=axis)]
+        nodes = [self.made("QuantizeLinear", self.node.input[0], *names, y=made, axis=axis)]
         low, high = (bound + int(offset) for bound in bounds)
         if (low, high) != (-_HALF, _HALF - 1):
             ends = {"low": low, "high": high}
-            limits = [self._tensor(end, np.array(bound, np.int8)) for end, bound in ends.items()]
+            limits = [self.tensor(end, np.array(bound, np.int8)) for end, bound in ends.items()]
             clipped = f"{self.name}/clipped"
-            nodes.append(self._node("Clip", made, *limits, y=clipped))
+            nodes.append(self.made("Clip", made, *limits, y=clipped))
             made = clipped
-        return [*nodes, self._node("DequantizeLinear", made, *names, axis=axis)]
+        return [*nodes, self.made("DequantizeLinear", made, *names, axis=axis)]
 
     def _scales(self, scale: np.ndarray, zero: np.integer) -> tuple[str, str]:
         flat = scale.reshape(-1) if scale.size > 1 else scale.reshape(())
         zeros = np.full(flat.shape, zero)
-        return self._tensor("scale", flat.astype(np.float32)), self._tensor("zero_point", zeros)
-
-    def _operand(self, index: int, what: str) -> np.ndarray:
-        name = self.node.input[index] if index < len(self.node.input) else ""
-        if (value := self.constants.get(name)) is None:
-            raise self._error(f"has a {what} that is computed; qonnx-cleanup may fold it")
-        return value.astype(np.float32)
-
-    def _tensor(self, role: str, value: np.ndarray) -> str:
-        name = f"{self.name}/{role}"
-        self.tensors.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    def _node(self, op: str, *inputs: str, y: str = "", **flags: Any) -> onnx.NodeProto:
-        name = f"{self.name}/{op}"
-        return helper.make_node(op, inputs, [y or self.node.output[0]], name=name, **flags)
-
-    def _error(self, text: str) -> ValueError:
-        return ValueError(f"node {self.label!r} ({self.node.op_type}) {text}")
+        return self.tensor("scale", flat.astype(np.float32)), self.tensor("zero_point", zeros)
 
 
 def _axis(scale: np.ndarray) -> int | None:
