@@ -64,6 +64,8 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 def move(draft: Draft, node: Node) -> bool:
     """Let an operator that moves numbers work on integers: dequantize after it, quantize before."""
+    if node.op == "concat":
+        return _join(draft, node)
     if node.op not in (*_MOVING, "relu"):
         return False
     if not draft.tensors[node.outputs[0]].dtype.startswith("float"):
@@ -105,6 +107,23 @@ def move(draft: Draft, node: Node) -> bool:
         draft.set(replace(moved, inputs=(name,)))
         return True
     return False
+
+
+def _join(draft: Draft, node: Node) -> bool:
+    """Concatenate integers of one meaning, and dequantize the result, unless it is quantized."""
+    makers = [draft.writer(name) for name in node.inputs]
+    if any(each is None or each.op != "dequantize" for each in makers):
+        return False
+    parts = [draft.tensors[each.inputs[0]] for each in makers if each is not None]
+    if any(x.data is not None or x.dtype not in INT8 or not _same(x, parts[0]) for x in parts):
+        return False
+    y = node.outputs[0]
+    if _is_quantized(draft, y):
+        return False
+    moved = _moved(draft, node, parts[0], f"{y}/integers")
+    draft.set(replace(moved, inputs=tuple(x.name for x in parts)))
+    draft.set(Node(f"{node.name}/dequantize", "dequantize", moved.outputs, (y,), {}, ""))
+    return True
 
 
 def _expressible(node: Node, integers: Tensor, after: Node | None) -> bool:

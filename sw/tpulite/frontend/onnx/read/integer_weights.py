@@ -39,9 +39,10 @@ class _Weight:
         """Return the weights with a factor for each index of an axis.
 
         The integers stay, but for signs, where the factor is negative, and zeros where next to
-        nothing is left, as pruning does. None if an integer does not exist.
+        nothing is left, as pruning does. They are int64, as -128 may become 128. None if the factor
+        and the scales are not of the same channels.
         """
-        ndim, info = self.integers.ndim, np.iinfo(self.integers.dtype)
+        ndim = self.integers.ndim
         if self.zeros.any() or (self.scale.size > 1 and self.axis % ndim != axis % ndim):
             return None
         if gain.shape != (self.integers.shape[axis],):
@@ -52,11 +53,9 @@ class _Weight:
         dead = scale < np.finfo(np.float32).tiny
         sign = np.where(dead, 0, np.where(gain < 0, -1, 1)).reshape(shape)
         signed = self.integers.astype(np.int64) * sign
-        if signed.min() < info.min or signed.max() > info.max:
-            return None
         scale = np.where(dead, 1 if dead.all() else scale.max(), scale).astype(np.float32)
-        zeros = np.zeros(gain.shape, info.dtype)
-        return _Weight(signed.astype(info.dtype), scale, zeros, axis % ndim)
+        zeros = np.zeros(gain.shape, self.integers.dtype)
+        return _Weight(signed, scale, zeros, axis % ndim)
 
 
 class _Weights:
@@ -70,6 +69,7 @@ class _Weights:
         inner = (node for each in list(graphs_of(graph))[1:] for node in each.node)
         self.reads.update(name for node in inner for name in node.input)
         self.reads.update(value.name for value in graph.output)
+        self._beside: dict[str, list[onnx.NodeProto]] = {}
 
     def get(self, name: str) -> _Weight | None:
         """Return a tensor that DequantizeLinear makes of constants, for one reader alone."""
@@ -97,6 +97,28 @@ class _Weights:
         made = helper.make_node("DequantizeLinear", names, [name], f"{name}/made", axis=weight.axis)
         self.writers[name].CopyFrom(made)
 
+    def beside(self, product: onnx.NodeProto, low: int, high: int) -> str:
+        """Return a tensor that is the input of a product and some of its channels once more."""
+        x = product.input[0]
+        name = f"{product.output[0]}/{x}"
+        bounds = [self.add(f"{name}/bound", np.array([value])) for value in (low, high, 1)]
+        self._beside[name] = [
+            helper.make_node("Slice", [x, *bounds], [f"{name}/some"], f"{name}/slice"),
+            helper.make_node("Concat", [x, f"{name}/some"], [name], f"{name}/beside", axis=1),
+        ]
+        return name
+
+    def add_beside(self) -> None:
+        """Add the operators that make these tensors to the graph, each before its product."""
+        if not self._beside:
+            return
+        nodes = []
+        for node in self.graph.node:
+            nodes += [each for name in node.input for each in self._beside.pop(name, ())]
+            nodes.append(node)
+        del self.graph.node[:]
+        self.graph.node.extend(nodes)
+
     def add(self, name: str, value: np.ndarray) -> str:
         while name in self.tensors:
             name += "_"
@@ -120,6 +142,7 @@ def fold_into_weights(model: onnx.ModelProto) -> None:
     gone += [node for node in model.graph.node if _normalized(node, weights, matrices)]
     for node in gone:
         model.graph.node.remove(node)
+    weights.add_beside()
 
 
 def _transposed(node: onnx.NodeProto, weights: _Weights) -> bool:
@@ -189,9 +212,16 @@ def _normalized(norm: onnx.NodeProto, weights: _Weights, matrices: set[str]) -> 
         return False
     gamma, beta, mean, variance, *bias = known
     gain = gamma / np.sqrt(variance + attributes_of(norm).get("epsilon", _EPSILON))
-    folded = weight.times(gain, _output_axis(product, flags))
+    axis = _output_axis(product, flags)
+    folded = weight.times(gain, axis)
     if folded is None:
         return False
+    if folded.integers.max() > (most := np.iinfo(weight.integers.dtype).max):
+        if flags.get("group", 1) != 1 or flags.get("transA", 0):
+            return False
+        folded, low, high = _parted(folded, most, 1 - axis)
+        product.input[0] = weights.beside(product, low, high)
+    folded = replace(folded, integers=folded.integers.astype(weight.integers.dtype))
     weights.set(product.input[1], folded)
     shift = ((bias[0] if bias else 0) - mean) * gain + beta
     name = weights.add(f"{norm.output[0]}/bias", shift.astype(np.float32))
@@ -200,6 +230,19 @@ def _normalized(norm: onnx.NodeProto, weights: _Weights, matrices: set[str]) -> 
     product.input[:] = [*product.input[:_BIAS], name]
     product.output[0] = norm.output[0]
     return True
+
+
+def _parted(weight: _Weight, most: int, axis: int) -> tuple[_Weight, int, int]:
+    """Return weights whose integers of one more than ``most`` have the rest in more inputs.
+
+    Those are inputs ``low`` to ``high``, once more behind all.
+    """
+    rest = weight.integers > most
+    found = np.flatnonzero(rest.any(axis=tuple(i for i in range(rest.ndim) if i != axis)))
+    low, high = int(found[0]), int(found[-1]) + 1
+    rest = rest.take(range(low, high), axis).astype(np.int64)
+    integers = np.concatenate([np.minimum(weight.integers, most), rest], axis)
+    return replace(weight, integers=integers), low, high
 
 
 def _output_axis(product: onnx.NodeProto, flags: dict[str, int]) -> int:
