@@ -140,14 +140,16 @@ def _expressible(node: Node, integers: Tensor, after: Node | None) -> bool:
 def _move_constant(draft: Draft, node: Node, integers: Tensor) -> bool:
     """Move the integers of a constant now."""
     quantization = integers.quantization
-    if node.op not in ("reshape", "transpose") or quantization is None:
+    if node.op not in ("reshape", "transpose") or quantization is None or integers.data is None:
         return False
-    if quantization.axis is not None or integers.data is None:
-        return False
+    if quantization.axis is not None:
+        if node.op == "reshape":
+            return False
+        quantization = replace(quantization, axis=node["perm"].index(quantization.axis))
     y = draft.tensors[node.outputs[0]]
     turned = integers.data.transpose(node["perm"]) if node.op == "transpose" else integers.data
     name = draft.add_tensor(
-        replace(integers, name=f"{y.name}/integers", shape=y.shape, data=turned.reshape(y.shape))
+        Tensor(f"{y.name}/integers", y.shape, integers.dtype, quantization, turned.reshape(y.shape))
     )
     draft.remove(node.name)
     draft.set(Node(f"{node.name}/dequantize", "dequantize", (name,), (y.name,), {}, ""))

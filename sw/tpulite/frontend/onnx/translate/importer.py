@@ -152,7 +152,7 @@ class Importer:
             self._aliases.pop(output, None)
             if output not in self.tensors:
                 self._declare(output)
-        if op in ("dequantize", "quantize") and self.is_weight(names[0]):
+        if op in ("dequantize", "quantize", "transpose") and self.is_weight(names[0]):
             self._weights.update(outputs)
         if op == "dequantize" and self.tensors[names[0]].data is not None:
             self._dequantized[outputs[0]] = names[0]

@@ -1,0 +1,83 @@
+"""Forms of Q/DQ files as PyTorch (PT2E, dynamo) and AIMET export them, with LiteRT's numerics."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from tpulite.frontend.onnx.file import load_onnx
+from tpulite.runtime.inputs import random_inputs
+from tpulite.runtime.model import Model
+from tpulite.runtime.model_compare import compare_model
+from tpulite.runtime.oracles.litert_onnx import open_litert_of_onnx
+from tpulite_testing.files.onnx_builder import OnnxBuilder
+from tpulite_testing.quick_options import quick_options
+
+
+def checked(data: bytes) -> Model:
+    """Compare a file with LiteRT's kernels; return the model."""
+    graph = load_onnx(data, "net")
+    model = Model.load(graph, exact="litert-ref", options=quick_options())
+    inputs = [random_inputs(graph, 1, seed) for seed in range(2)]
+    compared = compare_model(model, open_litert_of_onnx(graph, "litert-ref"), inputs)
+    assert compared.same and compared.elements, str(compared)
+    return model
+
+
+class Exported:
+    """A network whose weights have scales of channels, as exporters write them."""
+
+    def __init__(self, *shape: int) -> None:
+        self.b, self.rng = OnnxBuilder(opset=18), np.random.default_rng(4)
+        self.y = self.b.quantize(self.b.input("x", shape), 0.05, 3)
+
+    def weight(self, *shape: int, axis: int = 0) -> str:
+        integers = self.rng.integers(-127, 128, shape).astype(np.int8)
+        scales = self.rng.uniform(0.002, 0.01, shape[axis]).astype(np.float32)
+        zeros = np.zeros(scales.shape, np.int8)
+        return self.b.node("DequantizeLinear", integers, scales, zeros, axis=axis)
+
+    def bias(self, size: int) -> np.ndarray:
+        return self.rng.normal(size=size).astype(np.float32)
+
+    def conv(self, inputs: int, outputs: int) -> str:
+        weight = self.weight(outputs, inputs, 3, 3)
+        return self.b.node("Conv", self.y, weight, self.bias(outputs), pads=[1] * 4)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("shape", [(1, 16), (1, 6, 16), (2, 3, 16)])
+def test_weights_are_transposed_behind_their_dequantization(shape, relu):
+    net = Exported(*shape)
+    for inputs, outputs in ((16, 32), (32, 10)):
+        weight = net.b.node("Transpose", net.weight(outputs, inputs), perm=[1, 0])
+        y = net.b.node("Add", net.b.node("MatMul", net.y, weight), net.bias(outputs))
+        net.y = net.b.quantize(net.b.node("Relu", y) if relu else y, 0.2, 0)
+    model = checked(net.b.build(net.y))
+    assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("kernel", [2, 8])
+def test_average_pools_that_are_quantized_anew_run_on_the_machine(kernel):
+    net = Exported(1, 3, 8, 8)
+    net.y = net.b.quantize(net.b.node("Relu", net.conv(3, 8)), 0.1, -128)
+    y = net.b.node("AveragePool", net.y, kernel_shape=[kernel] * 2, strides=[kernel] * 2)
+    net.y = net.b.quantize(y, 0.04, -100)
+    model = checked(net.b.build(net.b.quantize(net.conv(8, 4), 0.1, 0)))
+    assert (model.cpu_share, len(model.programs)) == (0, 1)
+
+
+def test_concatenations_of_several_scales_run_on_the_machine():
+    net = Exported(1, 3, 8, 8)
+    parts = [net.b.quantize(net.conv(3, 16), scale, zero) for scale, zero in ((0.1, 0), (0.07, 9))]
+    net.y = net.b.quantize(net.b.node("Concat", *parts, net.y, axis=1), 0.1, 0)
+    model = checked(net.b.build(net.b.quantize(net.conv(35, 4), 0.2, 0)))
+    assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
+
+
+def test_integers_of_one_scale_are_concatenated_before_they_are_floats():
+    net = Exported(1, 3, 8, 8)
+    parts = [net.b.quantize(net.conv(3, 16), 0.1, 0) for _ in range(2)]
+    model = checked(net.b.build(net.b.node("Concat", *parts, axis=1)))
+    assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
