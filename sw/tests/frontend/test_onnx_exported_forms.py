@@ -6,6 +6,8 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+import onnx
+
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
@@ -13,6 +15,8 @@ from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles.litert_onnx import open_litert_of_onnx
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.quick_options import quick_options
+
+pytest_plugins = ("tpulite_testing.command_line",)
 
 
 def checked(data: bytes) -> Model:
@@ -74,6 +78,21 @@ def test_concatenations_of_several_scales_run_on_the_machine():
     net.y = net.b.quantize(net.b.node("Concat", *parts, net.y, axis=1), 0.1, 0)
     model = checked(net.b.build(net.b.quantize(net.conv(35, 4), 0.2, 0)))
     assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
+
+
+def test_what_only_the_optimizer_of_onnx_runtime_rejects_names_other_numerics(tpulite, tmp_path):
+    net = Exported(1, 3, 8, 8)
+    net.b = OnnxBuilder(opset=21)
+    scale, kind = np.float32(0.05), {"output_dtype": onnx.TensorProto.INT8}
+    y = net.b.node("QuantizeLinear", net.b.input("x", (1, 3, 8, 8)), scale, **kind)
+    net.y = net.b.node("DequantizeLinear", y, scale)
+    y = net.b.node("QuantizeLinear", net.conv(3, 4), scale, **kind)
+    data = net.b.build(net.b.node("DequantizeLinear", y, scale))
+    (tmp_path / "net.onnx").write_bytes(data)
+    assert checked(data).cpu_share == 0
+    code, out, err = tpulite("inspect", "net.onnx", "--exact", "ort-int8")
+    assert code == 0 or (code, out, err.count("\n")) == (2, "", 1)
+    assert code == 0 or "net: ONNX Runtime's optimizer rejects it (--exact litert-ref" in err
 
 
 def test_integers_of_one_scale_are_concatenated_before_they_are_floats():

@@ -121,7 +121,7 @@ def load_as_library(graph: Graph, *, keep_int8: bool = False) -> Graph:
     data = graph.source.data
     if not is_quantized(onnx.load_model_from_string(data)):
         return graph
-    optimized = onnx.load_model_from_string(optimize(data, keep_int8=keep_int8))
+    optimized = onnx.load_model_from_string(optimize(data, keep_int8=keep_int8, name=graph.name))
     fix_zero_points(optimized)
     loaded = load_onnx(optimized.SerializeToString(), graph.name, library=library_version())
     return with_states(loaded, [(state.output, state.input) for state in graph.states])

@@ -243,7 +243,7 @@ def _unshared(data: bytes) -> bytes:
     return model.SerializeToString()
 
 
-def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
+def optimize(data: bytes, *, keep_int8: bool = False, name: str = "the file") -> bytes:
     """Return a file as ONNX Runtime optimizes it before it chooses layouts for the CPU.
 
     On x86 it makes int8 activations uint8 first, where they have one reader; on others it does not.
@@ -255,6 +255,8 @@ def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
         A file with quantized tensors.
     keep_int8 : bool
         Whether int8 activations stay int8.
+    name : str
+        What messages call the file.
 
     Raises
     ------
@@ -280,9 +282,11 @@ def optimize(data: bytes, *, keep_int8: bool = False) -> bytes:
             )
         except Exception as error:  # ONNX Runtime has classes of its own
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise ValueError(
-                f"ONNX Runtime rejects it: {(lines or [type(error).__name__])[0]}"
-            ) from error
+            who = "ONNX Runtime rejects it"
+            with suppress(Exception):
+                open_session(named.SerializeToString(), "DISABLE_ALL")
+                who = "ONNX Runtime's optimizer rejects it (--exact litert-ref goes without)"
+            raise ValueError(f"{name}: {who}: {(lines or [type(error).__name__])[0]}") from error
         model = onnx.load_model_from_string(path.read_bytes())
     _forget_domains(model)
     _rename(model, named)
