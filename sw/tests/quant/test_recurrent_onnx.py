@@ -7,6 +7,7 @@ pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 import onnx
 from onnx import numpy_helper
+from onnxruntime import quantization
 
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.floats.recurrent.layer import MOST_STEPS
@@ -183,3 +184,20 @@ def test_symmetric_inputs_have_the_middle_as_zero_point(numerics, middle):
     constants = onnx.load_model_from_string(written).graph.initializer
     (zero,) = (x for x in constants if x.name == "cell/entering_zero_point")
     assert onnx.numpy_helper.to_array(zero) == middle
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("name", ["lstm", "lstm_initial", "lstm_peephole", "lstm_both"])
+def test_lstms_that_are_quantized_dynamically_are_the_machines(name, per_channel, tmp_path):
+    paths = tmp_path / "floats.onnx", tmp_path / "dynamic.onnx"
+    paths[0].write_bytes(recurrent_file(FORMS[name]))
+    quantization.quantize_dynamic(*paths, per_channel=per_channel, op_types_to_quantize=["LSTM"])
+    data = paths[1].read_bytes()
+    assert "DynamicQuantizeLSTM" in kinds_of(data)
+    written = quantized(data)
+    assert "DynamicQuantizeLSTM" not in kinds_of(written)
+    paths[1].write_bytes(written)
+    model = Model.load(paths[1])
+    assert model.macs > 0 and model.host_macs == 0
+    quality = measure_quality(data, written, recurrent_samples(data, 8, 9), original=data)
+    assert all(each.cosine > LEAST for each in quality.outputs if each.output != "out")

@@ -4,7 +4,7 @@ Its weights are those that the file multiplies with: integers times scales. Acti
 file quantizes are the floats before that, by the ranges of fixed scales.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import onnx
@@ -26,10 +26,10 @@ def dequantize_weights(model: onnx.ModelProto) -> None:
     """Make a float network of a file with integer weights, in place.
 
     Known is what ONNX Runtime's tools write: DynamicQuantizeLinear before MatMulInteger or
-    ConvInteger, whose sums are scaled, also as one operator; DequantizeLinear of constants, and of
-    rows of a table; MatMulNBits, whose weights have a scale for each block; and QuantizeLinear and
-    DequantizeLinear before operators whose results stay in floats, as ModelOpt, NNCF and brevitas
-    write them. The rest stays.
+    ConvInteger, whose sums are scaled, also as one operator, or as an LSTM; DequantizeLinear of
+    constants, and of rows of a table; MatMulNBits, whose weights have a scale for each block; and
+    QuantizeLinear and DequantizeLinear before operators whose results stay in floats, as ModelOpt,
+    NNCF and brevitas write them. The rest stays.
     """
     graph = model.graph
     if not has_integer_weights(graph):
@@ -176,6 +176,30 @@ def _blocks(node: onnx.NodeProto, links: Links) -> None:
     _product_and_sum(node, name, names[5], links)
 
 
+def _lstm(node: onnx.NodeProto, links: Links) -> None:
+    """Make an LSTM of floats of DynamicQuantizeLSTM, whose weights are [directions, in, gates]."""
+    names = [*node.input, *[""] * 12][:12]
+    parts = (names[1], *names[8:10]), (names[2], *names[10:12])
+    real = [_of_gates([links.constants.get(name) for name in part]) for part in parts]
+    if any(value is None for value in real):
+        return
+    for i, value in enumerate(real, 1):
+        assert value is not None
+        names[i] = add_constant(links.graph, f"{node.output[0]}/weights{i}", value, None)
+    node.op_type, node.domain = "LSTM", ""
+    _set_inputs(node, names[:8])
+
+
+def _of_gates(values: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Return integers less zero points, times scales, as LSTM has weights: gates first."""
+    if any(value is None for value in values):
+        return None
+    weight, scale, point = (np.asarray(value) for value in values)
+    scale, point = (x.reshape(len(weight), 1, -1) for x in (scale, point))
+    real = (weight.astype(np.float32) - point.astype(np.float32)) * scale.astype(np.float32)
+    return np.ascontiguousarray(real.transpose(0, 2, 1))
+
+
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     """Return unsigned numbers of some bits, of which each byte has several, the lowest first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -204,6 +228,7 @@ def _row_of_table(node: onnx.NodeProto, links: Links) -> None:
 _REWRITES: dict[str, Callable[[onnx.NodeProto, Links], None]] = {
     "ConvInteger": _integer_product,
     "DequantizeLinear": _row_of_table,
+    "DynamicQuantizeLSTM": _lstm,
     "DynamicQuantizeMatMul": _joined_product,
     "MatMulInteger": _integer_product,
     "MatMulNBits": _blocks,
