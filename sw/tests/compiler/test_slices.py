@@ -14,6 +14,7 @@ from tpulite.compiler.geometry.backward import (
 )
 from tpulite.compiler.geometry.group import Group, StepRows
 from tpulite.compiler.geometry.slices import (
+    can_be_pipelined,
     column_grain,
     plan_columns,
     plan_steps,
@@ -24,12 +25,14 @@ from tpulite.graph.layers import (
     Activation,
     Conv,
     Depthwise,
+    Elementwise,
     LayerGraph,
     Lut,
     Pool,
     Reshape,
     Softmax,
 )
+from tpulite.graph.requantization import IDENTITY
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs
 
 SAME = {"padding": (1, 1, 1, 1)}
@@ -203,6 +206,35 @@ def test_a_softmax_is_a_step_behind_and_what_reads_it_another():
     graph = LayerGraph("net", layers, images, ("x",), ("c", "e"))
     assert step_delays(graph, range(5)) == {0: 0, 1: 1, 2: 0, 3: 2, 4: 3}
     assert step_delays(graph, range(1, 3)) == {1: 0, 2: 0}
+
+
+def test_the_vector_path_of_a_pipelined_group_is_a_step_from_the_array():
+    layers = (
+        Lut(name="table", inputs=("x",), output="table", table=np.zeros(256, np.int8)),
+        depthwise("products", "x"),
+        Elementwise(
+            name="larger",
+            inputs=("table", "products"),
+            output="larger",
+            op="max",
+            requantization=IDENTITY,
+            zero_points=(0, 0),
+        ),
+        depthwise("y", "larger"),
+    )
+    images = dict.fromkeys(("x", "table", "products", "larger", "y"), Activation((4, 4, 16)))
+    graph = LayerGraph("net", layers, images, ("x",), ("y",))
+    assert can_be_pipelined(graph, range(4))
+    assert not can_be_pipelined(graph, range(2))
+    assert step_delays(graph, range(4)) == dict.fromkeys(range(4), 0)
+    assert step_delays(graph, range(4), pipelined=True) == {0: 0, 1: 0, 2: 1, 3: 2}
+
+
+def depthwise(name: str, source: str) -> Depthwise:
+    weight = np.ones((1, 1, 16), np.int8)
+    return Depthwise(
+        name=name, inputs=(source,), output=name, weight=weight, requantization=IDENTITY
+    )
 
 
 def test_blocks_of_pixels_are_not_cut_along_the_width():

@@ -9,11 +9,14 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
+from tpulite.golden.timing import program_cycles
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.prelu_tflite import join_prelus
 from tpulite.runtime.host.libraries import open_library
+from tpulite.runtime.model import Model
 from tpulite_testing.files.tflite_builder import Builder
 from tpulite_testing.oracles.model_tensors import equals_library
+from tpulite_testing.quick_options import quick_options
 
 CONFIGS = (Config(), Config(array_size=4), Config(array_size=8, requant_lanes=2, vector_lanes=4))
 SLOPES = {"both signs": (-127, 128), "falling": (-127, 5), "rising": (6, 128), "at zero": (4, 7)}
@@ -32,6 +35,20 @@ def test_slopes_of_channels(signs: str, scale: str, tmp_path: Path) -> None:
     model = equals_library(tmp_path, data, config=config)
     commands = [command for program in model.programs for command in program.commands]
     assert any(command.opcode == Opcode.CONV for command in commands)
+
+
+def test_a_prelu_runs_beside_the_convolutions_around_it(tmp_path: Path) -> None:
+    b, rng = Builder(), np.random.default_rng(6)
+    shape, scales = (1, 24, 24, 32), {"weight_scale": 0.002, "scale": 0.05, "zero_point": 3}
+    bias, weights = [9] * 32, rng.integers(-127, 128, (2, 32, 1, 1, 32)).astype(np.int8)
+    x = b.conv(b.input(shape, 0.05, 3), weights[0], bias, **scales)
+    slopes = b.constant(rng.integers(-127, 128, (1, 1, 32)).astype(np.int8), 0.01, 5)
+    y = b.operator("PRELU", [x, slopes], [b.tensor(shape, 0.06, -7)])
+    data = b.build(b.conv(y, weights[1], bias, **scales))
+    (beside,) = map(program_cycles, equals_library(tmp_path, data).programs)
+    options = quick_options(grouping=False)
+    (behind,) = Model.load(tmp_path / "net.tflite", exact="litert-ref", options=options).programs
+    assert beside < 0.9 * program_cycles(behind)
 
 
 @pytest.mark.parametrize("between", [False, True])

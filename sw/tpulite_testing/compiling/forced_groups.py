@@ -83,4 +83,5 @@ def _group(rng: random.Random, layers: LayerGraph, members: range) -> Group | No
         return None
     slices, rolling = rng.choice((1, 2, 3, 4, 6, 8)), rng.random() < 0.7
     reloaded = frozenset(i for i in members if rng.random() < 0.2)
-    return Group(members, slices, rolling=rolling, reloaded=reloaded)
+    pipelined = rng.random() < 0.5
+    return Group(members, slices, rolling=rolling, reloaded=reloaded, pipelined=pipelined)

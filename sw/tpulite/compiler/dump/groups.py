@@ -73,6 +73,8 @@ def _cut(group: Group, layers: LayerGraph, options: Options) -> str:
     if options.batch == group.columns == _steps(group, layers) == 1:
         return "  not cut (N: 1, H: 1)\n"
     how = "rows that slices share are kept" if group.rolling else "halos are recomputed"
+    if group.pipelined:
+        how += ";\n  the vector path runs a slice behind the array, or before it"
     return f"  slices in {', '.join(parts)}; {how}\n"
 
 

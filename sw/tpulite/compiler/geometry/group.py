@@ -21,6 +21,9 @@ class Group:
     reloaded: frozenset[int] = frozenset()
     #: Parts that the channel blocks of a single layer's output are cut into, one after the other.
     channels: int = 1
+    #: Whether layers of the vector path run a step behind what they read, and before what reads
+    #: them, as a softmax always does.
+    pipelined: bool = False
 
     @property
     def by_blocks(self) -> bool:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.backward import backward, backward_columns, sliceable
 from tpulite.compiler.geometry.group import Group, Step, StepRows
-from tpulite.graph.layers import Conv, Layer, LayerGraph, Softmax
+from tpulite.graph.layers import Affine, Conv, Elementwise, Layer, LayerGraph, Lut, Softmax
 
 COLUMN_GRAIN = 4
 """Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
@@ -38,21 +38,33 @@ def repeated(slices: Iterable[range], extent: int) -> bool:
     return 2 * sum(map(len, slices)) > 3 * extent
 
 
-def step_delays(layers: LayerGraph, members: range) -> dict[int, int]:
+def step_delays(layers: LayerGraph, members: range, *, pipelined: bool = False) -> dict[int, int]:
     """Return how many steps each layer of a group that is sliced runs behind the first ones.
 
     The vector path takes long for a softmax, and the array computes what it reads, and what reads
-    it. So a softmax runs one step behind what it reads, and one before what reads it.
+    it. So a softmax runs one step behind what it reads, and one before what reads it. In a group
+    that is ``pipelined`` so do layers of single elements on the vector path; those that read each
+    other share a step.
     """
     delays: dict[int, int] = {}
     made: dict[str, tuple[int, bool]] = {}
     for i in members:
         layer = layers.layers[i]
         softmax = isinstance(layer, Softmax)
+        slow = softmax or (pipelined and isinstance(layer, Affine | Elementwise | Lut))
         found = (made[name] for name in layer.inputs if name in made)
-        delays[i] = max((delay + (softmax or slow) for delay, slow in found), default=0)
-        made[layer.output] = delays[i], softmax
+        later = ((delay, softmax or slow != before) for delay, before in found)
+        delays[i] = max((delay + apart for delay, apart in later), default=0)
+        made[layer.output] = delays[i], slow
     return delays
+
+
+def can_be_pipelined(layers: LayerGraph, members: range) -> bool:
+    """Return whether layers include a maximum of two activations, as PRELU does, and no softmax."""
+    chosen = layers.layers[members.start : members.stop]
+    if any(isinstance(layer, Softmax) for layer in chosen):
+        return False
+    return len(members) > 1 and any(isinstance(x, Elementwise) and x.op == "max" for x in chosen)
 
 
 def plan_steps(

@@ -2,9 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.slices import plan_steps, repeated, step_delays
+from tpulite.compiler.geometry.slices import (
+    can_be_pipelined,
+    plan_steps,
+    repeated,
+    step_delays,
+)
 from tpulite.compiler.group.alone_costs import streams
 from tpulite.compiler.group.block_costs import can_run_by_blocks
 from tpulite.compiler.group.costs import Cost
@@ -96,9 +102,10 @@ class Candidates:
             members = range(start, stop)
             if self.table.reaches[0][start] is None or misses == _MISSES:
                 return
-            if len(members) > 1 and self.table.crossing[start + 1] <= resident:
+            pipelines = can_be_pipelined(self.table.layers, members)
+            if len(members) > 1 and self.table.crossing[start + 1] <= resident and not pipelines:
                 return
-            if self.table.touched(members) <= resident:
+            if self.table.touched(members) <= resident and not pipelines:
                 continue
             if len(members) == 1 and streams(self.table, start, resident):
                 continue  # it is cut better by itself
@@ -162,24 +169,30 @@ class Candidates:
         most = self._strips(members, resident)
         height = self.table.height(members)
         numbers = self.slices if columns == 1 else (1, *SLICES)
+        pipelines = columns == 1 and can_be_pipelined(self.table.layers, members)
         best: Choice | None = None
         for reloaded in self._reloaded(members, room):
             constants = sum(self.table.constants[i] for i in members if i not in reloaded)
-            for rolling in (False, True) if self._options.rolling and columns == 1 else (False,):
-                worse = 0
+            for rolling, pipelined in product(
+                (False, True) if self._options.rolling and columns == 1 else (False,),
+                (False, True) if pipelines else (False,),
+            ):
+                worse, least = 0, None if pipelined else best
                 for slices in numbers:
                     if (slices > height and slices > numbers[0]) or worse == _WORSE:
                         break
                     if constants + most // (slices * columns) > room:
                         continue
-                    group = Group(members, slices, columns, rolling, reloaded)
+                    group = Group(members, slices, columns, rolling, reloaded, pipelined=pipelined)
                     cost = self.costs.cost(group, resident)
                     if cost.rows > room or not self.allowed(group):
                         continue
-                    if best is None or self.key(cost) < self.key(best[1]):
-                        best, worse = (group, cost), 0
+                    if least is None or self.key(cost) < self.key(least[1]):
+                        least, worse = (group, cost), 0
                     else:
                         worse += 1
+                found = [choice for choice in (best, least) if choice is not None]
+                best = min(found, key=lambda choice: self.key(choice[1]), default=None)
         return best
 
     def _strips(self, members: range, resident: frozenset[str]) -> int:

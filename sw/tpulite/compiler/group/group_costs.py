@@ -11,6 +11,7 @@ from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.step_positions import StepPositions, middle_step
 from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles, transfer_cycles
+from tpulite.compiler.plan.pointwise import POINTWISE
 
 _STALLS = 0.75
 """Part of the vector path's work for which the matrix unit waits, if later layers of the group need
@@ -105,7 +106,10 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
             share, columns = share * x.total / x.live, x.live
         engines = table.compute(i, new, columns)
         mxu, vpu = mxu + int(engines.mxu * share), vpu + int(engines.vpu * share)
-        if strips.read(name) and not strips.delay(name):
+        apart = strips.delay(name) or (
+            group.pipelined and isinstance(table.layers.layers[i], POINTWISE)
+        )
+        if strips.read(name) and not apart:
             waits += int(_STALLS * engines.vpu * share)
         commands += engines.commands
     resident_constants = sum(table.constants[i] for i in members if i not in group.reloaded)
@@ -115,16 +119,19 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
         resident_constants += table.at_once(i)
     read, written, steps = read * batch, written * batch, steps * batch
     memory = table.options.timing
+    # In a pipeline an engine has work of other slices between those that wait for each other.
+    between = 0 if group.pipelined else step_cycles(config) * steps * len(members)
     slowest = max(
-        (mxu + waits) * batch + step_cycles(config) * steps * len(members),
+        (mxu + waits) * batch + between,
         (vpu + copies) * batch,
         dram_cycles(DramRows(read, constants, written, commands * steps), config, memory),
     )
     if strips.latest:  # the pipeline is filled and drained, and waits for the largest slice
         height = table.height(members)
         slices = min(group.slices, height)
-        slowest = int(_SHARED * slowest) * slices * -(-height // slices) // height
-        slowest += strips.latest * min(mxu, vpu) // slices
+        slowest = int((1 if group.pipelined else _SHARED) * slowest)
+        slowest = slowest * slices * -(-height // slices) // height
+        slowest += strips.latest * min(mxu, vpu) // (slices * (1 + group.pipelined))
     load, store = (transfer_cycles(rows, config, memory) for rows in (read, written))
     cycles = slowest + load // steps + store // (steps * PARTS)
     rows = strips.rows() + resident_constants
@@ -139,7 +146,7 @@ class _Strips:
         self._made = {table.outputs[i]: i for i in group.layers}
         self._last = {name: i for i in group.layers for name in table.sources[i]}
         self._first = {name: i for i in reversed(group.layers) for name in table.sources[i]}
-        self._delays = step_delays(table.layers, group.layers)
+        self._delays = step_delays(table.layers, group.layers, pipelined=group.pipelined)
         self._always = self._largest = 0
         self._least = _LEAST * table.config.array_size
         self._while = [0] * len(group.layers)

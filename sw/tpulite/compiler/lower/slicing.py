@@ -62,7 +62,7 @@ class SlicedGroup:
         """
         grains = {x.name: x.grain for x in self._rolling.values() if x.spec is not None}
         steps = plan_steps(self._graph, self._group, grains=grains)
-        delays = step_delays(self._graph, self._group.layers)
+        delays = step_delays(self._graph, self._group.layers, pipelined=self._group.pipelined)
         latest = max(delays.values())
         made: list[list[list[Op]]] = []  # by step and delay
         for time in range(len(steps) + latest):

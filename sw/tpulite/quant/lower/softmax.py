@@ -3,18 +3,25 @@
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
+from tpulite.arch.numerics import INT8
+from tpulite.golden.ops import softmax
 from tpulite.graph.graph import Graph, Node
-from tpulite.graph.layers import Softmax
+from tpulite.graph.layers import Conv, Lut, Softmax
+from tpulite.graph.requantization import IDENTITY
 from tpulite.quant.exactness.softmax import FIXED_POINT, fixed_point_exponentials
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.own import is_own
-from tpulite.quant.tensors import UnsupportedError
+from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
+
+_DIFFERENCES = np.array([[[[1, -1], [-1, 1]]]], np.int8)
+"""Weights of a convolution whose channels are each of two less the other one."""
 
 
 def lower_softmax(node: Node, context: GraphContext) -> None:
-    """Lower a softmax over channels.
+    """Lower a softmax over channels; over two it is a table of their difference, if that is exact.
 
     Raises
     ------
@@ -35,7 +42,31 @@ def lower_softmax(node: Node, context: GraphContext) -> None:
     context.read(node.inputs[0])
     context.write(node.outputs[0])
     words = fixed_point_exponentials(scale, beta).astype(np.int32)
-    context.emit(Softmax, node.name, (node.inputs[0],), node.outputs[0], words=words)
+    source, target = node.inputs[0], node.outputs[0]
+    table = _shares_of_differences(words) if x.shape[-1] == _DIFFERENCES.shape[2] else None
+    if table is None:
+        context.emit(Softmax, node.name, (source,), target, words=words)
+        return
+    name = context.declare_like(source, f"{node.name}/differences")
+    context.emit(Conv, name, (source,), name, weight=_DIFFERENCES, requantization=IDENTITY)
+    context.emit(Lut, node.name, (name,), target, table=table)
+
+
+def _shares_of_differences(words: NDArray[np.int32]) -> NDArray[np.int8] | None:
+    """Return the share of one of two scores for each difference from the other one.
+
+    Differences are clamped to 8 bits. None if a clamped one has another share; all pairs are tried.
+    """
+    scores = np.arange(INT8[0], INT8[-1] + 1)
+    pairs = np.stack(np.meshgrid(scores, scores, indexing="ij"), axis=2).astype(np.int8)
+    shares = softmax(pairs, words)
+    zero = -INT8[0]
+    table = np.ascontiguousarray(shares[:, zero, 0])
+    differences = scores[:, np.newaxis] - scores
+    for channel, each in enumerate((differences, -differences)):
+        if not np.array_equal(shares[..., channel], table[np.clip(each, *INT8_BOUNDS) + zero]):
+            return None
+    return table
 
 
 def lacking_softmax(graph: Graph, config: Config) -> Mapping[str, str]:
