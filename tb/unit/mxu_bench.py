@@ -15,7 +15,7 @@ from tpulite.arch.isa import Command, Opcode
 from tpulite.arch.registers import EngineState
 from tpulite.arch.streams import conv_stream
 from tpulite.arch.timing import row_read
-from tpulite_rtl.lib.interfaces import FAULT, write_layout
+from tpulite_rtl.lib.interfaces import FAULT, ROW_BITS, write_layout
 from tpulite_rtl.lib.layout import command_layout
 from tpulite_tb.bits import pack, unpack
 from tpulite_tb.harness import reset
@@ -23,7 +23,7 @@ from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
 __all__ = ["CONFIGS", "ROWS", "MatrixBench", "config_of", "share_of"]
 
-ROWS = 2048
+ROWS = 1 << ROW_BITS
 CONFIGS = {
     "4": Config(array_size=4, ub_rows=ROWS, acc_rows=64),
     "8_lanes2": Config(

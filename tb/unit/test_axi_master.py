@@ -186,6 +186,22 @@ async def reset_forgets_what_was_refused(dut) -> None:
     assert dut.m_axi_arid.value == 0
 
 
+@cocotb.test(timeout_time=1, timeout_unit="us")
+async def ids_of_responses_do_not_count(dut) -> None:
+    """There is one writer, and it gets each response."""
+    for name in ("fetch__ar", "load__ar", "store__aw", "store__w"):
+        getattr(dut, f"{name}__valid").value = 0
+    dut.m_axi_rvalid.value = dut.m_axi_bvalid.value = 0
+    dut.store__b__ready.value = 1
+    await reset(dut)
+    for identity in (0, 1, 0):
+        dut.m_axi_bid.value = identity
+        dut.m_axi_bvalid.value = 1
+        await ReadOnly()
+        assert dut.store__b__valid.value and dut.response.value
+        await RisingEdge(dut.clk)
+
+
 class _Sliced(wiring.Component):
     """The master behind register slices."""
 

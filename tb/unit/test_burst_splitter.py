@@ -182,6 +182,22 @@ async def addresses_do_not_wrap(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(lines=[1, 2])
+async def strides_may_lead_beyond_the_last_address(dut, lines: int) -> None:
+    """Of a last line nothing depends on it; a line that begins there is refused, from its start."""
+    bench = await start(dut, stall=0.0, retire=1.0)
+    top = 1 << ADDRESS_BITS
+    window = WindowBinding(base=top - PAGE_BYTES, size=1 << 20, read=True, write=True)
+    bench.windows = (window,) * 4
+    dut.windows.value = pack_windows(bench.windows)
+    command = Command.make(bench.opcode, rows=1, lines=lines, stride=PAGE_BYTES, pitch=1)
+    bench.commands.extend(pack_commands([command, command.replace(lines=1, stride=0)]))
+    await ClockCycles(dut.clk, 200)
+    assert bench.fault() == (None if lines == 1 else FaultSeen(Fault.WINDOW, 0, 0))
+    assert [address for address, _ in bench.addresses] == [window.base] * (3 - lines)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def issues_a_burst_a_cycle(dut) -> None:
     """First address two cycles after the tokens, then one a cycle, also from line to line."""
     bench = await start(dut, stall=0.0, retire=1.0)

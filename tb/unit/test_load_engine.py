@@ -9,6 +9,7 @@ from cocotb.triggers import RisingEdge
 from dma_bench import ENGINE_FAULT_KINDS, DmaBench
 from dma_model import (
     CONFIGS,
+    PERMITTED,
     Burst,
     FaultSeen,
     flip_mask,
@@ -123,6 +124,19 @@ async def keeps_the_memory_busy(dut, rows: int) -> None:
     speed = len(moved) / (moved[-1] - moved[0] + 1)
     dut._log.info("%d rows a line: %.3f beats a cycle, limit %.3f", rows, speed, limit)
     assert speed >= 0.9 * limit
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def bursts_are_as_long_as_they_may_be(dut) -> None:
+    """A whole page, if the buffer has it, in as few bursts as the machine can, and short ones."""
+    bench = await LoadBench.start(dut)
+    window = PERMITTED[Opcode.LOAD][0]
+    to_page = -bench.windows[window].base % PAGE_BYTES
+    short = Command.make(Opcode.LOAD, window=window, offset=to_page, lines=1, rows=1)
+    size = min(PAGE_BYTES, bench.config.ub_bytes)
+    await bench.check([short, short.replace(rows=size // bench.config.row_bytes), short])
+    longest = max(beats for _, beats in bench.bursts())
+    assert longest == min(bench.config.burst_beats, size // BEAT_BYTES)
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")

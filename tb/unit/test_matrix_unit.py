@@ -214,7 +214,7 @@ async def requantizes_any_sum(dut) -> None:
     config = config_of(dut)
     model = ConvModel(config)
     roundings = [Rounding[name.upper()] for name in config.roundings]
-    rows, used = config.record_rows, ROWS // 2
+    rows, used = config.record_rows, 1024
     records = []
     for _ in range(used * config.row_bytes // 16):
         total, record = draw_scaled(random.choice(roundings))

@@ -324,6 +324,35 @@ async def address_and_data_come_in_any_order(dut, first: str) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def bytes_of_an_address_and_protection_do_not_count(dut) -> None:
+    """Without the master: a read of any byte returns the word, whatever the access may do."""
+    dut.s_axil_awvalid.value = dut.s_axil_wvalid.value = dut.s_axil_arvalid.value = 0
+    dut.s_axil_bready.value = dut.s_axil_rready.value = 1
+    dut.interrupt.value = 0
+    await reset(dut)
+
+    async def access(channel: str, answer: str, offset: int, protection: int) -> None:
+        signals = {n: getattr(dut, f"s_axil_{channel}{n}") for n in ("addr", "prot", "valid")}
+        signals["addr"].value, signals["prot"].value = offset, protection
+        signals["valid"].value = 1
+        await RisingEdge(dut.clk)
+        signals["valid"].value = dut.s_axil_wvalid.value = 0
+        while not getattr(dut, f"s_axil_{answer}valid").value:
+            await RisingEdge(dut.clk)
+        assert getattr(dut, f"s_axil_{answer}resp").value == AxiResp.OKAY
+
+    await RisingEdge(dut.clk)
+    for protection in (*range(8), 0):
+        dut.s_axil_wdata.value, dut.s_axil_wstrb.value = protection, 0xF
+        dut.s_axil_wvalid.value = 1
+        await access("aw", "b", offset_of("WATCHDOG"), protection)
+        assert dut.watchdog.value == protection
+        for byte in (0, 1, 2, 3, 0):
+            await access("ar", "r", offset_of("WATCHDOG") + byte, protection)
+            assert dut.s_axil_rdata.value == protection
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def bytes_without_a_strobe_do_not_count(dut) -> None:
     """Without the master: whatever such bytes hold, a request is one, and a register keeps them."""
     dut.s_axil_arvalid.value = dut.s_axil_rready.value = dut.interrupt.value = 0

@@ -3,6 +3,7 @@
 import os
 import random
 from collections import deque
+from dataclasses import replace
 
 import cocotb
 import pytest
@@ -15,15 +16,19 @@ from tpulite_rtl.ub.unified_buffer import UnifiedBuffer
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.machines import SMALL
 
+_WRITERS = ("drain", "load", "copy")
 MACHINES = {
-    "pairs": (Config(array_size=16, ub_rows=64), ("activation", "weight", "store")),
-    "4": (Config(array_size=4, ub_rows=64, ram_registers=True), ("vector", "weight", "store")),
-    "small": (SMALL, ("activation", "weight", "record", "vpu_a", "vpu_b", "store")),
+    "pairs": (Config(array_size=16, ub_rows=64), ("activation", "weight", "store"), _WRITERS),
+    "4": (
+        Config(array_size=4, ub_rows=64, ram_registers=True),
+        ("vector", "weight", "store"),
+        _WRITERS,
+    ),
+    "small": (SMALL, ("activation", "weight", "record", "vpu_a", "vpu_b", "store"), _WRITERS),
+    "large": (replace(SMALL, ub_rows=16384), ("activation", "operand"), ("drain", "load", "vpu")),
 }
-"""Machines and their readers: one of which two may be steady, one with registers behind its RAMs,
-and that of the chip's benches."""
-
-WRITERS = ("drain", "load", "copy")
+"""Machines, their readers and writers: one of which two readers may be steady, one with registers
+behind its RAMs, that of the chip's benches, and one whose rows have all bits."""
 
 
 class _Port:
@@ -99,13 +104,13 @@ def _walk(kind: str, count: int):
 @cocotb.parametrize(kind=["random", "walk", "crowd", "same_bank"], idle=[0.0, 0.5])
 async def reads_what_was_written(dut, kind: str, idle: float) -> None:
     """Every port is busy; order, latency, priority and data are right in each cycle."""
-    config, names = MACHINES[os.environ["MACHINE"]]
+    config, names, writes = MACHINES[os.environ["MACHINE"]]
     width = 8 * config.row_bytes
     crowd = [0]
     dut.steady.value = 0
     readers, writers = (
         [_Port(dut, name, rows=_rows(kind, crowd, config.ub_rows), idle=idle) for name in ports]
-        for ports in ([f"read_{name}" for name in names], [f"write_{name}" for name in WRITERS])
+        for ports in ([f"read_{name}" for name in names], [f"write_{name}" for name in writes])
     )
     await reset(dut)
     edge = RisingEdge(dut.clk)
@@ -179,13 +184,13 @@ def _steady(bits: int, readers: list[_Port], config: Config) -> int:
 def _two_readers(dut) -> tuple[_Port, _Port]:
     """Return the first two readers, which always ask for one bank; the others are idle."""
     dut.steady.value = 0
-    _config, names = MACHINES[os.environ["MACHINE"]]
+    _config, names, writers = MACHINES[os.environ["MACHINE"]]
     first, second = (
         _Port(dut, f"read_{name}", rows=iter(lambda: 8, None), idle=0) for name in names[:2]
     )
     for name in names[2:]:
         _Port(dut, f"read_{name}", rows=iter(()), idle=1)
-    for name in WRITERS:
+    for name in writers:
         _Port(dut, f"write_{name}", rows=iter(()), idle=1)
     return first, second
 
@@ -256,9 +261,9 @@ async def steady_reader_leaves_other_banks_alone(dut) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_unified_buffer(machine: str) -> None:
-    config, readers = MACHINES[machine]
+    config, readers, writers = MACHINES[machine]
     simulate(
-        UnifiedBuffer(config, readers=readers, writers=WRITERS),
+        UnifiedBuffer(config, readers=readers, writers=writers),
         __file__,
         name=f"unified_buffer_{machine}",
         extra_env={"MACHINE": machine},

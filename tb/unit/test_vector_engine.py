@@ -6,7 +6,7 @@ import random
 
 import cocotb
 import pytest
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from vector_bench import VectorBench
 from vector_path import VectorPath
 
@@ -14,6 +14,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.effects import parameter_rows
 from tpulite.arch.isa import VECTOR, VectorOp, operations
 from tpulite.arch.numerics import Rounding
+from tpulite.arch.timing import operand_rows
 from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_testing.regress import breadth
@@ -126,6 +127,40 @@ async def rows_may_lie_anywhere(dut, way: str) -> None:
                 command = command.replace(**places)
         bench.send(command)
         await bench.finished()
+    assert bench.buffer == bench.expected
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def parameters_may_end_the_buffer(dut) -> None:
+    """The last row of a command's parameters is the last one of the buffer."""
+    config = config_of_this_run()
+    bench = VectorBench(dut, config)
+    await reset(dut)
+    for operation in (VectorOp.LUT, VectorOp.MUL, VectorOp.COPY):
+        command = bench.draw(operation, rows=1, columns=3)
+        size, row = parameter_rows(operation, config), command["param_row"]
+        last = config.ub_rows - size
+        for memory in (bench.buffer, bench.expected):
+            memory.update({last + index: memory[row + index] for index in range(size)})
+        bench.send(command.replace(param_row=last) if size else command)
+        await bench.finished()  # the next parameters lie in the same rows
+    assert bench.fault is None
+    assert bench.buffer == bench.expected
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def queues_fill_while_nothing_is_written(dut) -> None:
+    """All places between an address and the write port are taken, and nothing is lost."""
+    config = config_of_this_run()
+    bench = VectorBench(dut, config)
+    await reset(dut)
+    bench.writes.stall(1)
+    bench.send(bench.draw(VectorOp.COPY, rows=2, columns=40))
+    await ClockCycles(dut.clk, 200)
+    assert not bench.cycles["write"]
+    assert len(bench.cycles["a"]) >= 2 * operand_rows(config)
+    bench.writes.stall(0)
+    await bench.finished()
     assert bench.buffer == bench.expected
 
 
