@@ -164,11 +164,13 @@ def sums() -> str:
     for kind, share in total(read_record(COVERAGE)).items():
         counts = f"{share.waived:,} waived, {share.points - share.waived - share.reached:,} missed"
         texts.append(f"{share.points:,} {KINDS[kind]} ({counts})")
-    proofs = Counter(waiver.proof for waiver in read_waivers(WAIVERS))
+    every = read_waivers(WAIVERS)
+    proofs = Counter("component" if waiver.property else waiver.proof for waiver in every)
     waivers = (
         f"Of {proofs.total()} waivers, no run of a 4x4 chip reaches the points of {proofs['chip']},"
         f" and {proofs['absent']} are about names that only benches of components have (`make"
-        f" prove-waivers`). The other {proofs['']} rest on their reasons."
+        f" prove-waivers`); {proofs['component']} follow from what is [proven](proofs.md) of a"
+        f" component. The other {proofs['']} rest on their reasons."
     )
     return fill(f"Points of all components: {', '.join(texts)}. {waivers}", width=_WIDTH)
 

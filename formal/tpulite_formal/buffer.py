@@ -79,6 +79,25 @@ def _one_for_a_bank(requests, rows: list[Value]) -> Value:
     return ~reduce(or_, (wins[a] & wins[b] & (rows[a][:3] == rows[b][:3]) for a, b in pairs))
 
 
+def _first(size: int = 4) -> Harness:
+    """Return a harness in which the first reader loses to others, whose offers may vanish."""
+    dut = _buffer(64, 8, size)
+    h = Harness(dut)
+    request = dut.read_activation.request
+    if len(dut.steady) > 1:  # of pairs of vectors, which lie in neighboring rows
+        h.assume(~dut.steady[1] | (request.payload[:3] != dut.read_weight.request.payload[:3]))
+    lost = Signal(range(len(_READERS) + 1))
+    refused = request.valid & ~request.ready
+    h.m.d.sync += lost.eq(Mux(refused, Mux(lost == len(_READERS), lost, lost + 1), 0))
+    h.prove(
+        "loses",
+        "the first reader loses at most once to each other one before it wins: it never starves",
+        lost < len(_READERS),
+    )
+    h.cover("lost", "it loses to each other one", lost == len(_READERS) - 1)
+    return h
+
+
 def _turns(h: Harness, request) -> Signal:
     """Return a count of the refusals in a row, in the cycle in which it wins."""
     losses, last = Signal(6, name="losses"), Signal(6, name="losses_of_winner")
@@ -167,6 +186,8 @@ PROOFS = [
         partial(_arbiter, 16),
         mutants=900,
     ),
+    Proof("ub.unified_buffer", "first reader, 8 banks", _first),
+    Proof("ub.unified_buffer", "first reader, two steady", partial(_first, 16)),
     Proof("ub.unified_buffer", "rows, 8 in each of 8 banks, bit 0", _rows, mutants=900),
     Proof(
         "ub.unified_buffer",

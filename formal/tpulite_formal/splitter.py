@@ -116,9 +116,32 @@ def _bursts(h: Harness, dut: BurstSplitter, permitted: Value, begin, end, rows) 
     h.cover("short", "a page cuts a burst", offered & (burst.len == 2) & ~carried.first)
 
 
+def _rows(opcode: Opcode, size: int) -> Harness:
+    """Return a harness that looks at rows alone, also between commands."""
+    dut = BurstSplitter(Config(array_size=size), opcode)
+    h = Harness(dut)
+    command = dut.command.payload
+    h.assume(command.rows != 0)
+    rows = Signal.like(command.rows)
+    with h.m.If(dut.command.valid & dut.command.ready):
+        h.m.d.sync += rows.eq(command.rows)
+    row, last_row = h.register("row"), h.register("last_row")
+    h.prove(
+        "last",
+        "a line's last row follows from its first one",
+        ~(dut.waiting & dut.issuing)
+        & (~dut.waiting | ((last_row == rows) & (rows != 0) & ((row >> ROW_BITS) == 0)))
+        & (~dut.issuing | ((last_row == row + rows - 1) & (rows != 0))),
+    )
+    h.prove("sum", "a row and a pitch need 15 bits", (row >> ROW_BITS + 1) == 0)
+    h.cover("beyond", "a pitch leads beyond all rows", row[ROW_BITS])
+    return h
+
+
 _HOW = {"inductive": True, "mutants": 900}
 
 PROOFS = [
     Proof("dma.burst_splitter", "loads, 4x4", partial(_splitter, Opcode.LOAD, 4), **_HOW),
     Proof("dma.burst_splitter", "stores, 16x16", partial(_splitter, Opcode.STORE, 16), **_HOW),
+    Proof("dma.burst_splitter", "rows, 4x4", partial(_rows, Opcode.LOAD, 4), inductive=True),
 ]

@@ -178,6 +178,9 @@ def test_a_waiver_is_wrong_if_it_is_reached_or_about_nothing(tmp_path):
     table.write_text("kind,file,source,detail,proof,reason\nline,a.py,x,,sure,rare\n")
     with pytest.raises(ValueError, match="proof 'sure'"):
         read_waivers(table)
+    table.write_text("kind,file,source,detail,proof,reason\nline,a.py,x,,lib.fifo: order,rare\n")
+    (follows,) = read_waivers(table)
+    assert follows.property == ("lib.fifo", "order")
 
 
 def test_what_a_program_executes_is_sampled(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ __all__ = ["PROOFS", "WAIVERS", "Waiver", "read_waivers", "source_line", "waive"
 WAIVERS = Path(__file__).resolve().parents[2] / "coverage_waivers.csv"
 
 PROOFS = ("", "absent", "chip")
-"""See `Waiver.proof`."""
+"""See `Waiver.proof`; others name a property of a component."""
 
 _RTL = Path(tpulite_rtl.__file__).parent
 
@@ -31,7 +31,9 @@ class Waiver:
     source: str  #: The line of the source, without the space around it: numbers of lines change.
     detail: str  #: What of the line; ``*`` is anything, ``[[]`` a bracket.
     #: How it is proven (`tpulite_formal.unreachable`): ``chip``: no run of the chip reaches such a
-    #: point; ``absent``: the chip has none, only benches of components have. Empty: not proven.
+    #: point; ``absent``: the chip has none, only benches of components have;
+    #: ``COMPONENT: PROPERTY``: it follows from one that is proven (`docs/proofs.md`). Empty: not
+    #: proven.
     proof: str
     reason: str  #: Why.
 
@@ -42,6 +44,12 @@ class Waiver:
             and fnmatchcase(point.detail, self.detail)
             and self.source == source_line(point)
         )
+
+    @property
+    def property(self) -> tuple[str, str] | None:
+        """The component and its property from which it follows, if it does from one."""
+        component, separator, name = self.proof.partition(": ")
+        return (component, name) if separator else None
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.file}, `{self.source}`, {self.detail}"
@@ -65,8 +73,11 @@ def read_waivers(path: Path) -> list[Waiver]:
     for waiver in waivers:
         if not waiver.reason:
             raise ValueError(f"{path}: no reason for {waiver}")
-        if waiver.proof not in PROOFS:
-            raise ValueError(f"{path}: {waiver}: proof {waiver.proof!r}; there are chip and absent")
+        if waiver.proof not in PROOFS and not waiver.property:
+            raise ValueError(
+                f"{path}: {waiver}: proof {waiver.proof!r}; there are chip, absent and "
+                "COMPONENT: PROPERTY"
+            )
     return waivers
 
 
