@@ -91,11 +91,13 @@ def compile_file(  # noqa: PLR0913 - options of the command
 
         Views(html=html).save(model, profile_model(model), None, grouped=dumps.grouped(model))
     console = Console()
-    if model.programs:
-        say(console, f"{output}: {summaries(model.programs)}")
-    else:
-        say(console, f"{network}: nothing runs on the machine; all operators run on the CPU")
-    step = next_step(model.graph, str(network), model.config, runs=bool(model.programs))
+    runs = bool(model.programs)
+    step = next_step(model.graph, str(network), model.config, runs=runs)
+    first = [f"{output}: {summaries(model.programs)}"]
+    if not runs:
+        first = [f"{network}: nothing runs on the machine; all operators run on the CPU", step]
+    for line in filter(None, first):
+        say(console, line)
     if report:
         if reports:
             show(console, compilation_table(reports, title=model.graph.name))
@@ -106,10 +108,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
     else:
         for each in reports.values():
             say(console, each.line())
-    say(console, model.statement())
-    if step:
-        say(console, step)
-    if statement:
-        say(console, statement)
-    if not model.programs:
+    for line in filter(None, (model.statement(), step if runs else "", statement)):
+        say(console, line)
+    if not runs:
         raise click.exceptions.Exit(1)
