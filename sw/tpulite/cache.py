@@ -13,6 +13,7 @@ PARTS = {
     "evaluate": "results of evaluate",
     "regress": "results of regress",
     "encoders": "int8 sentence encoders",
+    "int4": "language models in int4",
     "vectors": "vectors of texts",
     "verilog_cache": "Verilog of chips",
     "verilated": "simulators of chips",

@@ -12,6 +12,7 @@ pytest.importorskip("tokenizers", reason="tokenizers is missing (pip install tok
 import onnxruntime
 
 from tpulite.arch.config import Config
+from tpulite.language.int4_llama import int4_weights
 from tpulite.language.model import load_language_model
 from tpulite.language.sampling import Sampling
 from tpulite.language.step import state_names, step_file
@@ -163,11 +164,12 @@ def test_weights_of_4_bits_are_the_librarys_too(path, model):
     """Other parts of a token take cycles, too, so it takes more than half of them."""
     narrow = load_language_model(path, positions=_POSITIONS, int4=True, config=Config(int4=True))
     writer = narrow.writer()
-    library = library_of(step_file(read_llama(path), _POSITIONS, int4=True))
+    weights = int4_weights(read_llama(path), ())
+    library = library_of(step_file(read_llama(path), _POSITIONS, int4=weights))
     for token, (logits, _) in zip(_PROMPT, library(_PROMPT), strict=True):
         assert np.array_equal(writer.read(token), logits)
     assert narrow.prefill is not None and narrow.prefill.tokens == 4
-    prompts = library_of(step_file(read_llama(path), _POSITIONS, tokens=4, int4=True))
+    prompts = library_of(step_file(read_llama(path), _POSITIONS, tokens=4, int4=weights))
     ((logits, _),) = prompts(_PROMPT[:4])
     assert np.array_equal(narrow.writer().read(*_PROMPT[:4]), logits)
     assert narrow.weight_bytes < 0.6 * model.weight_bytes

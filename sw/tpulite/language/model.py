@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tpulite.arch.config import Config
+from tpulite.language.int4_llama import kept_int4_weights
 from tpulite.language.prefill import Prefill, TokenNetwork, prefill_tokens
 from tpulite.language.sampling import Sampling
 from tpulite.language.weights import read_llama
@@ -250,6 +251,7 @@ def load_language_model(
     *,
     positions: int | None = None,
     int4: bool = False,
+    texts: Sequence[Sequence[int]] = (),
     config: Config | None = None,
     cache: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -264,6 +266,10 @@ def load_language_model(
         Tokens that the cache is to hold; by default 256, or all that the model was trained for.
     int4 : bool
         Whether weights of products are rounded to 4 bits; else to 8.
+    texts : sequence of sequence of int
+        Tokens of texts that are to lose least by 4 bits
+        (:meth:`~tpulite.language.tokenizer.Tokenizer.calibration`); without texts, the weights
+        alone decide.
     config : Config, optional
         The machine; 16 x 16 multipliers by default.
     cache : bool
@@ -288,10 +294,12 @@ def load_language_model(
     if not 1 <= positions <= most:
         raise ValueError(f"{model.name} has 1 to {most:,} positions, not {positions}")
 
+    narrow = kept_int4_weights(model, texts, cache=cache, progress=progress) if int4 else None
+
     def network(tokens: int) -> Model:
         with tempfile.TemporaryDirectory(prefix="tpulite-") as folder:
             file = Path(folder, "tokens.onnx")
-            file.write_bytes(step_file(model, positions, tokens=tokens, int4=int4))
+            file.write_bytes(step_file(model, positions, tokens=tokens, int4=narrow))
             states = state_names(model.sizes.layers)
             loaded = Model.load(file, config=config, states=states)
             return loaded.compile(cache=cache, progress=progress)

@@ -7,12 +7,14 @@ times as fine. The machine loads a tile of weights once for all rows. Sums of in
 float32, so nothing is calibrated, and no product is rounded. ONNX Runtime runs the file as it is.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from onnx import TensorProto
 
+from tpulite.language.int4_llama import Rows
 from tpulite.language.llama import Llama
 from tpulite.language.onnx_graph import OnnxGraph
-from tpulite.quant.int4 import int4_rows
 
 _LARGEST = np.float32(127)
 """Magnitude of integers: weights and activations need no zero point."""
@@ -39,7 +41,9 @@ def state_names(layers: int) -> dict[str, str]:
     return {f"{x}_next.{i}": f"{x}.{i}" for i in range(layers) for x in ("keys", "values")}
 
 
-def step_file(model: Llama, positions: int, *, tokens: int = 1, int4: bool = False) -> bytes:
+def step_file(
+    model: Llama, positions: int, *, tokens: int = 1, int4: Mapping[str, Rows] | None = None
+) -> bytes:
     """Return an ONNX file for a number of tokens that follow each other.
 
     Inputs are ``token``, int64 [tokens], ``position`` of the first one, int64 [1], and for layer i
@@ -56,10 +60,11 @@ def step_file(model: Llama, positions: int, *, tokens: int = 1, int4: bool = Fal
         Tokens that the cache holds.
     tokens : int
         Tokens of a run.
-    int4 : bool
-        Whether weights of products are rounded to 4 bits; they are int8 in the file.
+    int4 : mapping of str to (ndarray, ndarray), optional
+        The weights of products rounded to 4 bits, int8 in the file; see
+        :func:`tpulite.language.int4_llama.int4_weights`.
     """
-    step, graph = _Step(model, positions, tokens, int4=int4), OnnxGraph(model.name)
+    step, graph = _Step(model, positions, tokens, int4), OnnxGraph(model.name)
     step.declare(graph)
     x = step.embedded(graph)
     for i in range(model.sizes.layers):
@@ -76,10 +81,12 @@ def step_file(model: Llama, positions: int, *, tokens: int = 1, int4: bool = Fal
 class _Step:
     """Blocks of a llama for some tokens, [tokens, width] from one to the next."""
 
-    def __init__(self, model: Llama, positions: int, tokens: int, *, int4: bool) -> None:
+    def __init__(
+        self, model: Llama, positions: int, tokens: int, int4: Mapping[str, Rows] | None
+    ) -> None:
         self._weights, self._sizes = model.weights, model.sizes
         self._positions, self._tokens = positions, tokens
-        self._rows = int4_rows if int4 else int8_rows
+        self._int4 = int4
 
     def declare(self, graph: OnnxGraph) -> None:
         """Add the inputs, and what follows from the position for all layers."""
@@ -137,7 +144,8 @@ class _Step:
         self, graph: OnnxGraph, x: str, name: str, parts: tuple[str, ...], rows: int
     ) -> str:
         """Add a product of rows with matrices side by side."""
-        pairs = [self._rows(self._weights[part]) for part in parts]
+        made = self._int4
+        pairs = [made[part] if made else int8_rows(self._weights[part]) for part in parts]
         matrix, scales = (np.concatenate(each) for each in zip(*pairs, strict=True))
         weight = graph.constant(f"{name}.weight", np.ascontiguousarray(matrix.T))
         tiny, largest = graph.constant("tiny", _TINY), graph.constant("largest", _LARGEST)

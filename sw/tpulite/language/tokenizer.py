@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tpulite.language.sentences import calibration_texts
 from tpulite.language.tokenizer_file import encoded, open_tokenizer
 from tpulite.language.weights import is_gguf, open_gguf
 from tpulite.needs import require_package
@@ -30,6 +31,10 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text; names of control tokens become these."""
         return encoded(self.tokens, text, special=False).ids
+
+    def calibration(self) -> list[list[int]]:
+        """Return the tokens of texts of many kinds, which come with tpulite."""
+        return [self.encode(text) for text in calibration_texts()]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens without control tokens."""

@@ -14,7 +14,11 @@ _SHARES = np.linspace(1, 0.4, 61)
 
 
 def int4_rows(
-    weight: np.ndarray, moments: np.ndarray | None = None, *, per_row: bool = True
+    weight: np.ndarray,
+    moments: np.ndarray | None = None,
+    *,
+    per_row: bool = True,
+    alone: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of a matrix as integers of 4 bits, and the scale of each.
 
@@ -29,6 +33,9 @@ def int4_rows(
         Sums of products of any two inputs, over samples.
     per_row : bool
         Whether each row has its own scale.
+    alone : bool
+        Whether scales count the error of each weight alone, by the mean square of its input. That
+        takes a column's share of the time.
 
     Returns
     -------
@@ -53,7 +60,7 @@ def int4_rows(
     for share in _SHARES:
         tried = (most * share / MOST_INT4).astype(np.float32)
         error = _rounded(weight, tried) * tried[:, None] - weight
-        lost = ((error if moments is None else error @ moments) * error).sum(axis=1)
+        lost = (_spread(error, moments, alone=alone) * error).sum(axis=1)
         lost = lost if per_row else np.full(len(lost), lost.sum())
         scale = np.where(lost < least, tried, scale)
         least = np.minimum(lost, least)
@@ -71,3 +78,10 @@ def pack_int4(values: np.ndarray) -> np.ndarray:
 
 def _rounded(weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(weight / scale[:, None]), *_ENDS)
+
+
+def _spread(error: np.ndarray, moments: np.ndarray | None, *, alone: bool) -> np.ndarray:
+    """Return errors of weights as far as products have them."""
+    if moments is None:
+        return error
+    return error * np.diag(moments) if alone else error @ moments
