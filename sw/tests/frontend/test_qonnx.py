@@ -1,5 +1,7 @@
 """QONNX files: quantizers of Brevitas, QKeras and FINN, in ONNX's own operators."""
 
+from itertools import zip_longest
+
 import numpy as np
 import onnx
 import pytest
@@ -16,6 +18,7 @@ from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
+from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.quick_options import quick_options
 
 pytest_plugins = ("tpulite_testing.command_line",)
@@ -301,6 +304,21 @@ def test_weights_of_128_have_their_last_step_in_inputs_of_their_own(tmp_path, fo
     np.testing.assert_array_equal(run_plainly(graph.source.data, x), executed(data, x))
 
 
+def test_unsigned_weights_keep_a_normalization_that_changes_their_signs():
+    b, product = Draft((1, 24)), OnnxBuilder()
+    integers = b.rng.integers(0, 200, (24, 10)).astype(np.uint8)
+    weight = product.node("DequantizeLinear", integers, np.float32(1 / 64), np.uint8(0))
+    b.nodes, b.tensors = product.nodes, product.constants
+    y = b.node("MatMul", b.quant("x", 1 / 16, 8), weight)
+    sides = -b.rng.uniform(0.5, 1, 10), *(b.rng.normal(size=10) for _ in range(2)), np.ones(10)
+    graph = load_onnx(b.build(b.node("BatchNormalization", y, *sides, epsilon=0.0)), "net")
+    assert graph.source is not None
+    x = b.rng.normal(size=(1, 24)).astype(np.float32)
+    sums = defined(x, 1 / 16, 8) @ (integers / 64)
+    wanted = (sums - sides[2]) * sides[0] + sides[1]
+    np.testing.assert_allclose(run_plainly(graph.source.data, x), wanted, rtol=1e-4)
+
+
 def test_a_normalization_that_trains_is_not_folded():
     graph = load_onnx(convolution("training"), "net")
     assert graph.source is not None
@@ -478,6 +496,49 @@ def test_the_tensors_of_truncations_are_found_behind_each_other(tmp_path):
         y = b.node("Conv", y, b.weight(weights, 4 if weights == 6 else 6, 1, 1))
         y = b.quant(y, 0.25, 4)
     assert checked(b.build(y), tmp_path / "net.onnx").cpu_share == 0
+
+
+@pytest.mark.parametrize(
+    ("zero", "limits"), [(0, ()), (100, ()), (0, (-100,)), (0, ("", 90)), (-20, (-90, 80))]
+)
+def test_pools_of_other_quantizers_are_truncated_as_defined(zero, limits):
+    """Also where integers of a pool, less their zero point, are beyond int8."""
+    b, steps = Draft((1, 5, 4, 4)), OnnxBuilder()
+    names = [steps.constant(np.array(each)) for each in (np.float32(1 / 16), np.int8(zero))]
+    ends = [each if each == "" else steps.constant(np.int8(each)) for each in limits]
+    y = steps.node("QuantizeLinear", "x", *names)
+    y = steps.node("DequantizeLinear", steps.node("Clip", y, *ends) if ends else y, *names)
+    y = steps.node("AveragePool", y, kernel_shape=[2, 2], strides=[2, 2])
+    b.nodes, b.tensors = steps.nodes, steps.constants
+    y = b.node("Mul", y, 4)
+    y = b.node("Trunc", y, 1 / 16, 0, 10, 8, domain=b.domain, rounding_mode="FLOOR")
+    graph = load_onnx(b.build(y), "net")
+    assert graph.source is not None
+    x = 8 * b.rng.normal(-1, 1, (1, 5, 4, 4)).astype(np.float32)
+    low, high = (
+        given if given != "" else end
+        for given, end in zip_longest(limits, (-128, 127), fillvalue="")
+    )
+    integers = (np.round(16 * x) + zero).clip(low, high) - zero
+    sums = integers.reshape(1, 5, 2, 2, 2, 2).sum((3, 5))
+    np.testing.assert_array_equal(run_plainly(graph.source.data, x), np.floor(sums / 4) / 16)
+
+
+def test_a_branch_may_read_what_is_truncated():
+    b = Draft((1, 4, 4, 4))
+    pool = b.node("AveragePool", b.quant("x", 0.25, 4), kernel_shape=[2, 2], strides=[2, 2])
+    y = b.node("Mul", pool, 4)
+    truncated = b.node("Trunc", y, 0.25, 0, 6, 4, domain=b.domain, rounding_mode="FLOOR")
+    out = [helper.make_tensor_value_info("same", TensorProto.FLOAT, None)]
+    branches = [
+        helper.make_graph([helper.make_node("Identity", [name], ["same"])], "branch", [], out)
+        for name in (y, truncated)
+    ]
+    some = b.node("Greater", b.node("ReduceSum", "x", keepdims=0), 0)
+    y = b.node("If", some, then_branch=branches[0], else_branch=branches[1])
+    graph = load_onnx(b.build(y), "net")
+    assert graph.source is not None
+    assert run_plainly(graph.source.data, np.ones((1, 4, 4, 4), np.float32)).max() == 4
 
 
 @pytest.mark.parametrize(

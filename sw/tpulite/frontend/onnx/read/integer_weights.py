@@ -39,8 +39,8 @@ class _Weight:
         """Return the weights with a factor for each index of an axis.
 
         The integers stay, but for signs, where the factor is negative, and zeros where next to
-        nothing is left, as pruning does. They are int64, as -128 may become 128. None if the factor
-        and the scales are not of the same channels.
+        nothing is left, as pruning does. They are int64, as -128 may become 128, and 1 of uint8 -1.
+        None if the factor and the scales are not of the same channels.
         """
         ndim = self.integers.ndim
         if self.zeros.any() or (self.scale.size > 1 and self.axis % ndim != axis % ndim):
@@ -216,10 +216,13 @@ def _normalized(norm: onnx.NodeProto, weights: _Weights, matrices: set[str]) -> 
     folded = weight.times(gain, axis)
     if folded is None:
         return False
-    if folded.integers.max() > (most := np.iinfo(weight.integers.dtype).max):
+    limits = np.iinfo(weight.integers.dtype)
+    if folded.integers.min() < limits.min:  # of unsigned ones
+        return False
+    if folded.integers.max() > limits.max:
         if flags.get("group", 1) != 1 or flags.get("transA", 0):
             return False
-        folded, low, high = _parted(folded, most, 1 - axis)
+        folded, low, high = _parted(folded, limits.max, 1 - axis)
         product.input[0] = weights.beside(product, low, high)
     folded = replace(folded, integers=folded.integers.astype(weight.integers.dtype))
     weights.set(product.input[1], folded)

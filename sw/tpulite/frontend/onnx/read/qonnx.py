@@ -94,7 +94,8 @@ def with_standard_quantizers(model: onnx.ModelProto, opset: int) -> onnx.ModelPr
     outputs = {value.name for value in model.graph.output}
     taken = {tensor.name for tensor in model.graph.initializer}
     taken |= {name for node in model.graph.node for name in (node.name, *node.output)}
-    reads = Counter(name for node in model.graph.node for name in node.input)
+    every = [node for graph in graphs_of(model.graph) for node in graph.node]
+    reads = Counter(name for node in every for name in node.input)
     reads.update(outputs)
     nodes: list[onnx.NodeProto] = []
     for index, node in enumerate(model.graph.node):

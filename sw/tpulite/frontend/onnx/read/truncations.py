@@ -148,7 +148,9 @@ class Truncation(Written):
         limits = [np.array(np.iinfo(zero.dtype).min), np.array(np.iinfo(zero.dtype).max)]
         clip = before.get(maker.input[0])
         if clip is not None and clip.op_type == "Clip":
-            limits = [self.constants[each] for each in clip.input[1:3]]
+            ends = [*clip.input[1:], "", ""][: len(limits)]
+            known = zip(ends, limits, strict=True)
+            limits = [self.constants.get(end, limit) for end, limit in known]
         low, high = (int(limit.item()) - int(zero.item()) for limit in limits)
         return float(scale.item()), low, high
 
@@ -171,7 +173,7 @@ class Truncation(Written):
         kept = ends if limits is None else [int(np.clip(end, *limits)) for end in ends]
         clipped, ends = kept != ends, kept
         signed = ends[0] < 0
-        if ends[1] - (ends[0] if signed else 0) >= _BYTE or ends[1] >= _BYTE >> signed:
+        if ends[1] >= _BYTE >> signed or ends[0] < -(_BYTE >> 1):
             return None
         unit = result / source.scale / (_WEIGHT * steps)
         shape = (source.channels, 1, *source.kernel)
