@@ -22,6 +22,8 @@ pytest_plugins = ("tpulite_testing.command_line",)
 COUNT = 20
 RNG = np.random.default_rng(7)
 
+SCALES = {"weight_scale": 0.1, "scale": 0.2}
+
 RUN = ("run", CNN_DIGITS, "--input", "images.npy")
 
 
@@ -72,6 +74,22 @@ def test_each_command_names_the_machine_that_runs_more(tpulite, tmp_path):
         assert "a machine with int16 runs SVDF: --config 8x8,int16=1" in out.splitlines()
         out = tpulite(command, "svdf.tflite", "--config", "8x8,int16=1")[1]
         assert "a machine with" not in out
+    code, out, _ = tpulite("inspect", "svdf.tpulite")  # the last one
+    assert code == 0 and "a machine with" not in out and "rows of 8 bytes" in out
+
+
+def test_what_no_machine_runs_is_not_promised(tpulite, tmp_path):
+    b, weight = Builder(), np.ones((8, 1, 1, 8), np.int8)
+    x = b.conv(b.input((1, 4, 4, 8), 0.1), weight, [0] * 8, **SCALES)
+    x = b.unary("QUANTIZE", x, 2**-9, dtype="int16")
+    b.dtype = "int16"
+    data = b.build(b.conv(x, weight, [0] * 8, **SCALES))  # with a bias of int32
+    (tmp_path / "net.tflite").write_bytes(data)
+    for command in ("inspect", "compile"):
+        code, out, _ = tpulite(command, "net.tflite")
+        assert code == 0 and "with int16 runs QUANTIZE: --config 16x16,int16=1" in out
+    code, out, _ = tpulite("inspect", "net.tpulite")  # parts of which a library runs
+    assert code == 0 and "cannot run" not in out
 
 
 @pytest.mark.parametrize(

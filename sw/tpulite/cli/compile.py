@@ -92,7 +92,7 @@ def compile_file(  # noqa: PLR0913 - options of the command
         Views(html=html).save(model, profile_model(model), None, grouped=dumps.grouped(model))
     console = Console()
     runs = bool(model.programs)
-    step = next_step(model.graph, str(network), model.config, runs=runs)
+    step = next_step(model.plan.placed, str(network), model.config, runs=runs)
     first = [f"{output}: {summaries(model.programs)}"]
     if not runs:
         first = [f"{network}: nothing runs on the machine; all operators run on the CPU", step]

@@ -70,15 +70,17 @@ def inspect(
     1 if neither the machine nor the CPU can run the network.
     """
     config = named_config(config_name)
-    if is_model_file(model):
+    if compiled := is_model_file(model):
         refuse_given(("config_name",), f"because {model} is compiled")
-        placed = reading.model(model).plan.placed
+        read = reading.model(model)
+        placed, config = read.plan.placed, read.config
     else:
         graph = reading.graph(model)
         exactness = reading.exactness(graph)
         graph = tabulate(simplify(as_library(graph, exactness)), exactness)
         placed = place(graph, exactness, lacking=lacking(graph, config), vector=config.array_size)
-    segments, refused, problem = partition(placed), _refused(placed), _problem(placed)
+    segments, refused = partition(placed), _refused(placed)
+    problem = "" if compiled else _problem(placed)
     graph, exactness = placed.graph, placed.exactness
     operators = summarize(placed)
     named = is_named(graph, exactness)
@@ -104,7 +106,7 @@ def inspect(
         console.print(line, highlight=False, markup=False)
     console.print(_table(graph.name, operators, console.width))
     lines = [*_reasons(operators), "", said]
-    if step := next_step(graph, str(model), config, runs=bool(parts)):
+    if step := "" if compiled else next_step(placed, str(model), config, runs=bool(parts)):
         lines.append(step)
     if refused is not None and (parts or not step):
         names = _names([node.name for node, _ in refused.refused])

@@ -176,8 +176,8 @@ class RunReport:
                 lines.append(self._speed.time_words())
         else:
             lines.append(f"{inputs} on the CPU: nothing runs on the machine")
-        runs = bool(model.layers)
-        if self.file and (step := next_step(model.graph, self.file, model.config, runs=runs)):
+        runs, placed = bool(model.layers), model.plan.placed
+        if self.file and (step := next_step(placed, self.file, model.config, runs=runs)):
             lines.append(step)
         if self.accuracy is not None:
             lines.append(f"accuracy: {self.accuracy:.2%} of {inputs}")

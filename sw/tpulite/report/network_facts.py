@@ -4,10 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.extents import activation_rows
+from tpulite.configs import named_config
 from tpulite.graph.graph import Graph, Tensor
 from tpulite.graph.layers import LayerGraph
 from tpulite.graph.macs import macs_of
 from tpulite.quant.lower.int16.nodes import lacking_int16
+from tpulite.quant.lower.network import lacking
+from tpulite.quant.place import place
+from tpulite.quant.placed import Placed
 
 
 def fact_lines(graph: Graph, parts: Sequence[LayerGraph], config: Config) -> Iterator[str]:
@@ -59,7 +63,7 @@ def peak_rows(layers: LayerGraph, config: Config) -> tuple[int, str]:
     return peak
 
 
-def next_step(graph: Graph, path: str, config: Config, *, runs: bool) -> str:
+def next_step(placed: Placed, path: str, config: Config, *, runs: bool) -> str:
     """Return what makes more of a network run on the machine; empty if unknown.
 
     Parameters
@@ -69,21 +73,18 @@ def next_step(graph: Graph, path: str, config: Config, *, runs: bool) -> str:
     runs : bool
         Whether something of it runs on the machine.
     """
+    graph, size = placed.graph, config.array_size
     products = [node for node in graph.nodes if macs_of(node, graph)]
     read = [graph.tensors[name] for node in products for name in node.inputs[:2] if name]
     types = {tensor.dtype for tensor in read if tensor.data is None}
-    size = config.array_size
-    lacks = lacking_int16(graph, config)
     if types == {"int16"} and not runs:
         return (
             "activations are int16: convert the network with int8 activations, or take a machine "
             f"with int16 (--config {size}x{size},int16=1; for FULLY_CONNECTED --exact tflm, too)"
         )
-    if lacks:
-        kinds = dict.fromkeys(
-            node.source or node.op.upper() for node in graph.nodes if node.name in lacks
-        )
-        return f"a machine with int16 runs {', '.join(kinds)}: --config {size}x{size},int16=1"
+    wide = f"{size}x{size},int16=1"
+    if kinds := _lacking(placed, config, named_config(wide)):
+        return f"a machine with int16 runs {', '.join(kinds)}: --config {wide}"
     if runs or types != {"float32"}:
         return ""
     if any(tensor.dtype in ("int8", "uint8") for tensor in read):
@@ -97,6 +98,16 @@ def next_step(graph: Graph, path: str, config: Config, *, runs: bool) -> str:
             "activations, which needs a representative data set"
         )
     return f"float network: tpulite quantize {path} --calibrate SAMPLES"
+
+
+def _lacking(placed: Placed, config: Config, wide: Config) -> tuple[str, ...]:
+    """Return the operators that lack int16 and that a machine with int16 runs."""
+    graph = placed.graph
+    if not (lacks := lacking_int16(graph, config)):
+        return ()
+    found = place(graph, placed.exactness, lacking=lacking(graph, wide), vector=wide.array_size)
+    runs = (x for x in graph.nodes if x.name in lacks and found.placements[x.name].engine != "host")
+    return tuple(dict.fromkeys(node.source or node.op.upper() for node in runs))
 
 
 def _text(tensor: Tensor) -> str:
