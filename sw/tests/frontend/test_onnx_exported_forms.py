@@ -80,6 +80,23 @@ def test_concatenations_of_several_scales_run_on_the_machine():
     assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
 
 
+@pytest.mark.parametrize("clip", [None, 0, 6])
+@pytest.mark.parametrize("known", [False, True])
+def test_constants_are_concatenated_and_results_are_clipped(known, clip):
+    """As the token of a class before those of a picture."""
+    net = Exported(1, 8, 16)
+    token = net.rng.normal(size=(1, 2, 16)).astype(np.float32)
+    token = net.b.quantize(token if known else net.b.input("z", token.shape), 0.02, 7)
+    y = net.b.node("Concat", token, net.y, axis=1)
+    if clip is not None:
+        ends = [np.float32(0), np.float32(clip)][: 2 if clip else 1]
+        y = net.b.node("Clip", y, *ends)
+    net.y = net.b.quantize(y, 0.05, -9)
+    y = net.b.node("MatMul", net.y, net.weight(16, 12, axis=1))
+    model = checked(net.b.build(net.b.quantize(y, 0.1, 0)))
+    assert (model.cpu_share, len(model.programs)) == (0, 1)
+
+
 def test_what_only_the_optimizer_of_onnx_runtime_rejects_names_other_numerics(tpulite, tmp_path):
     net = Exported(1, 3, 8, 8)
     net.b = OnnxBuilder(opset=21)

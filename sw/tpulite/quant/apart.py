@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.passes.rewrite import same_meaning
+from tpulite.graph.passes.rewrite import same_meaning, unique_name
 
 _BYTES = ("int8", "uint8")
 
@@ -13,6 +13,7 @@ def requantize_apart(graph: Graph) -> Graph:
     """Return a network in which average pools and concatenations change no scale.
 
     A pool's result is requantized, and what a concatenation reads, as TFLite's converter does it.
+    The activation of a concatenation stands behind it.
     """
     tensors = dict(graph.tensors)
     nodes = tuple(each for node in graph.nodes for each in _apart(node, tensors))
@@ -21,31 +22,41 @@ def requantize_apart(graph: Graph) -> Graph:
 
 def _apart(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
     """Yield a node with those that requantize before and behind it; add their tensors."""
-    if node.op not in ("average_pool", "concat"):
+    rule = {"average_pool": _pool, "concat": _concat}.get(node.op)
+    ends = [tensors[name] for name in (*node.inputs, *node.outputs) if name]
+    known = all(x.quantization is not None and x.dtype in _BYTES for x in ends)
+    if rule is None or not known or len({x.dtype for x in ends}) > 1:
+        yield node
+    else:
+        yield from rule(node, tensors)
+
+
+def _pool(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    x, y = tensors[node.inputs[0]], tensors[node.outputs[0]]
+    if same_meaning(x, y):
         yield node
         return
-    y, read = tensors[node.outputs[0]], [tensors[name] for name in node.inputs]
-    if not all(x.dtype == y.dtype and x.data is None for x in read) or y.dtype not in _BYTES:
-        yield node
-        return
-    if any(x.quantization is None for x in (*read, y)):
-        yield node
-        return
-    if node.op == "concat":
-        inputs = []
-        for index, x in enumerate(read):
-            name = x.name
-            if not same_meaning(x, y):
-                name = f"{node.name}/{index}"
-                tensors[name] = replace(x, name=name, quantization=y.quantization)
-                yield Node(f"{name}/requantize", "requantize", (x.name,), (name,), {}, node.source)
-            inputs.append(name)
-        yield replace(node, inputs=tuple(inputs))
-        return
-    if same_meaning(read[0], y):
-        yield node
-        return
-    name = f"{node.name}/mean"
-    tensors[name] = replace(y, name=name, quantization=read[0].quantization)
+    name = unique_name(f"{node.name}/mean", tensors)
+    tensors[name] = replace(y, name=name, quantization=x.quantization)
     yield replace(node, outputs=(name,))
     yield Node(f"{name}/requantize", "requantize", (name,), node.outputs, {}, node.source)
+
+
+def _concat(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    y, inputs = tensors[node.outputs[0]], []
+    for index, x in enumerate(tensors[name] for name in node.inputs):
+        name = x.name
+        if not same_meaning(x, y):
+            name = unique_name(f"{node.name}/{index}", tensors)
+            tensors[name] = replace(x, name=name, quantization=y.quantization, data=None)
+            yield Node(f"{name}/requantize", "requantize", (x.name,), (name,), {}, node.source)
+        inputs.append(name)
+    activation = node.attributes.get("activation", "none")
+    if activation == "none":
+        yield replace(node, inputs=tuple(inputs))
+        return
+    name = unique_name(f"{node.name}/joined", tensors)
+    tensors[name] = replace(y, name=name)
+    attributes = {**node.attributes, "activation": "none"}
+    yield replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes)
+    yield Node(f"{name}/{activation}", activation, (name,), node.outputs, {}, node.source)
