@@ -20,9 +20,10 @@ LIMIT = 2400
 NETWORKS = {
     "resnet8": (resnet8, (32, 32), 6_000),
     "keywords": (keywords, (49, 10), 4_500),
-    "mobilenet_v2": (mobilenet_v2, (224, 224), 18_000),
+    "mobilenet_v2": (mobilenet_v2, (224, 224), 27_000),
 }
-"""With the limits for a shape that is new to the program."""
+"""With the limits for a shape that is new to the program: half as much again as on an idle machine,
+because beside other work caches are cold."""
 
 
 def add() -> LayerGraph:

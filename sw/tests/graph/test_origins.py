@@ -6,6 +6,7 @@ import numpy as np
 
 from tpulite.graph.graph import Origin, Source
 from tpulite.graph.passes.trace_origins import trace_origins
+from tpulite.quant.exactness import Exactness
 from tpulite.runtime.host.ops import run_node
 from tpulite_testing.graphs.small_graphs import activation, graph_of, node
 
@@ -45,7 +46,7 @@ def test_origins_go_through_moves_both_ways_and_stop_where_scales_change():
     value = RNG.integers(-128, 128, (3, 4, 2)).astype(np.int8)
     values = {"x": origins["x"].from_file(value, (1, 2, 3, 4))}
     for each in graph.nodes:
-        values |= run_node(each, graph, values, "litert-ref")
+        values |= run_node(each, graph, values, Exactness.LITERT_REF)
     for name, origin in origins.items():
         assert origin.key == key
         np.testing.assert_array_equal(origin.from_file(value, values[name].shape), values[name])
