@@ -82,7 +82,7 @@ def main() -> int:
     with console.status("int4"):
         texts = kept_int4_weights(model, tokenizer.calibration(), cache=True)
         alone = int4_weights(model, ())
-    weights = {"int8": None, "int4, rounded by texts": texts, "int4, rounded alone": alone}
+    weights = {"int8": None, "int4, GPTQ": texts, "int4, nearest": alone}
     for name, rounded in weights.items():
         logits = step_logits(model, tokens, rounded, console)
         agree = (logits.argmax(axis=1) == floats.argmax(axis=1)).mean()

@@ -34,8 +34,8 @@ def int4_rows(
     per_row : bool
         Whether each row has its own scale.
     alone : bool
-        Whether scales count the error of each weight alone, by the mean square of its input. That
-        takes a column's share of the time.
+        Whether scales count the error of each weight alone, by the mean square of its input, not
+        products of two inputs: for C columns the search takes about C times fewer operations.
 
     Returns
     -------

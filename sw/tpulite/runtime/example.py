@@ -36,7 +36,7 @@ def draw_example(model: Model, *, predicts: bool = False) -> Example | None:
     Parameters
     ----------
     predicts : bool
-        Whether to predict its cycles, too, which takes a sixth of the time of a compilation.
+        Whether to predict its cycles, too, which takes about a quarter of a compilation's time.
     """
     inputs = random_inputs(model.graph, 1, EXAMPLE_SEED)
     state = States(model.graph)
