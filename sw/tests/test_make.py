@@ -7,6 +7,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = "-n 2 --dist worksteal"
+MARKED = [path for path in ROOT.glob("sw/**/test_*.py") if "mark" + ".pages" in path.read_text()]
+PAGES = " ".join(sorted(path.relative_to(ROOT).as_posix() for path in MARKED))
 
 
 @pytest.mark.parametrize(
@@ -22,7 +24,7 @@ WORKERS = "-n 2 --dist worksteal"
         ("test", "tb/unit/test_fifo.py", '-m "not pages" "tb/unit/test_fifo.py"'),
         ("test-unit", "fifo", f'{WORKERS} -k "fifo" tb/unit'),
         ("test-unit", "tb/unit/test_fifo.py", '"tb/unit/test_fifo.py"'),
-        ("test-pages", "", f"{WORKERS} -m pages sw"),
+        ("test-pages", "", f"{WORKERS} -m pages {PAGES}"),
         ("test-pages", "sw/tests/test_notebook.py", '-m pages "sw/tests/test_notebook.py"'),
     ],
 )
