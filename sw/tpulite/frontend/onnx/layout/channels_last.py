@@ -82,11 +82,11 @@ def _conv(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
         _other(orders, replace(node, op="unsupported", attributes={"reason": reason}), preferences)
         return
     op, weight = weights
-    constants = [orders.add_tensor(weight)]
+    constants = [orders.add_constant(weight)]
     channels = orders.graph.tensors[node.outputs[0]].shape[1]
     if op == "depthwise":
         attributes["multiplier"] = channels // attributes.pop("group")
-    constants += [orders.add_tensor(flat_bias(bias, channels)) for bias in tensors[2:]]
+    constants += [orders.add_constant(flat_bias(bias, channels)) for bias in tensors[2:]]
     _window(orders, replace(node, op=op, attributes=attributes), constants)
 
 
@@ -188,8 +188,8 @@ def _dense(orders: Orders, node: Node, preferences: LayoutPreferences) -> None:
     matrix = dense_weights(weight, transposed=transposed, image=image)
     if image is not None:
         attributes["image"] = image
-    constants = [orders.add_tensor(matrix)]
-    constants += [orders.add_tensor(flat_bias(bias, matrix.shape[0])) for bias in rest]
+    constants = [orders.add_constant(matrix)]
+    constants += [orders.add_constant(flat_bias(bias, matrix.shape[0])) for bias in rest]
     inputs = (orders.get(x.name), *constants)
     output = orders.define(node.outputs[0], identity(2))
     orders.nodes.append(replace(node, inputs=inputs, outputs=(output,), attributes=attributes))
@@ -216,7 +216,7 @@ def _matrices(orders: Orders, node: Node, attributes: dict, matrix: Tensor) -> N
     orders.add("reshape", (orders.get(x),), source, shape=(count, rows, inputs))
     orders.add("transpose", (source,), turned, perm=(1, 0, 2))
     orders.add("reshape", (turned,), side_by_side, shape=(rows, count * inputs))
-    weights = orders.add_tensor(matrix)
+    weights = orders.add_constant(matrix)
     orders.nodes.append(
         replace(node, inputs=(side_by_side, weights), outputs=(product,), attributes=attributes)
     )

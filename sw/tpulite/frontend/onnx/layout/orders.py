@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Origin, Tensor
+from tpulite.graph.passes.rewrite import same_meaning
 
 Perm = tuple[int, ...]
 """Axis i of the reordered tensor is axis ``perm[i]`` of the file's."""
@@ -111,6 +112,23 @@ class Orders:
         """Declare a tensor that is none of the file's."""
         self.tensors[tensor.name] = tensor
         return tensor.name
+
+    def add_constant(self, tensor: Tensor) -> str:
+        """Declare a constant made of one of the file's; return its name, another if that is taken.
+
+        Operators may read one constant in several orders, such as tied weights.
+        """
+        number, name = 0, tensor.name
+        while (other := self.tensors.get(name)) and not _same_constant(other, tensor):
+            number += 1
+            name = f"{tensor.name}.{number}"
+        return self.add_tensor(replace(tensor, name=name))
+
+
+def _same_constant(a: Tensor, b: Tensor) -> bool:
+    if a.data is None or b.data is None or not same_meaning(a, b):
+        return False
+    return np.array_equal(a.data, b.data)
 
 
 def reordered(tensor: Tensor, perm: Perm, name: str) -> Tensor:
