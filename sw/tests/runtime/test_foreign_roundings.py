@@ -28,6 +28,10 @@ class Net:
         y = self.b.node("Conv", x, weight, pads=[kernel // 2] * 4)
         return self.b.quantize(y, 0.05, -4)
 
+    def dense(self, x: str, inputs: int, outputs: int) -> str:
+        values = self.rng.integers(-127, 128, (inputs, outputs)).astype(np.int8)
+        return self.b.node("MatMul", x, self.b.weight(values, 0.004))
+
     def resize(self, x: str, mode: str, scale: float) -> str:
         """Interpolate; halves of steps are frequent."""
         scales = np.array([1, 1, scale, scale], np.float32)
@@ -41,7 +45,8 @@ def checked(data: bytes, exact: str = "litert-ref", count: int = 6) -> Model:
     model = Model.load(graph, exact=exact, options=quick_options())
     rng = np.random.default_rng(3)
     samples = [
-        {"x": rng.normal(size=graph.tensors["x"].shape).astype(np.float32)} for _ in range(count)
+        {x: np.float32(rng.normal(size=graph.tensors[x].shape)) for x in graph.inputs}
+        for _ in range(count)
     ]
     assert compare_model(model, open_litert_of_onnx(graph, exact), samples).same
     return model
@@ -88,3 +93,25 @@ def test_pairs_between_floats_run_in_numpy(op, exact):
     hosts = [each for each in model.segments if isinstance(each, HostSegment)]
     owns = {node.op for each in hosts if not each.library for node in each.nodes}
     assert op.lower() in owns
+
+
+@pytest.mark.parametrize("last", ["none", "Relu", "Softmax"])
+def test_products_of_rows_whose_results_stay_in_floats_are_compared(last):
+    net = Net()
+    y = net.b.node("Reshape", net.conv(net.x, 3, 16), np.array([2, 72, 16]))
+    y = net.dense(net.b.quantize(net.dense(y, 16, 16), 0.1, -4), 16, 12)
+    y = y if last == "none" else net.b.node(last, y)
+    checked(net.b.build(net.b.quantize(y, 0.01, 0) if last == "Softmax" else y))
+
+
+@pytest.mark.parametrize("numbers", ["of the machine", "of ONNX Runtime", "given"])
+def test_numbers_without_axes_pass_between_parts(numbers):
+    net = Net()
+    y = net.conv(net.x, 3, 8)
+    if numbers == "given":
+        number = net.b.node("Exp", net.b.input("s", ()))
+    else:
+        number = net.b.quantize(net.b.node("ReduceMean", y, keepdims=0), 0.02, -100)
+        number = net.b.node("Sqrt", net.b.node("Abs", number))
+    y = net.b.quantize(net.b.node("Mul", y, number), 0.3, 2)
+    checked(net.b.build(y if numbers == "of ONNX Runtime" else net.conv(y, 8, 8)))

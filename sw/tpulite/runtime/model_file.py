@@ -2,14 +2,16 @@
 
 Version 5 of the format has, besides the graph, its plan and programs (``model.json``,
 ``arrays/*.npy``, ``programs/*.tpl``) and what libraries run (``library/*``): the graph's
-``states``; ``library``, name and version of the package whose numerics the programs have; and an
-``example``, inputs drawn by a seed with the outputs of a first run, the states behind it, the other
-inputs and outputs of programs (``example/inputs/0.npy`` and so on, in the order of the names), and
-the cycles of each program by the cycle model. `make web` makes a page that checks such a file.
+``states``; ``library``, name and version of the package whose numerics the programs have;
+``named``, the tensors that the network's file has, if a library of other numerics runs parts of it;
+and an ``example``, inputs drawn by a seed with the outputs of a first run, the states behind it,
+the other inputs and outputs of programs (``example/inputs/0.npy`` and so on, in the order of the
+names), and the cycles of each program by the cycle model. `make web` makes a page that checks such
+a file.
 """
 
 import io
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tpulite.arch.config import Config
 from tpulite.archive import holds, opened, packed
 from tpulite.arrays import read_array
 from tpulite.compiler.options import Options
-from tpulite.graph.graph import Origin
+from tpulite.graph.graph import Origin, Source
 from tpulite.program import Program
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.network import lacking
@@ -45,6 +47,7 @@ def save_model(model: Model, path: Path, example: Example | None = None) -> None
         "exactness": model.exactness.value,
         "strict": model.strict,
         "along": dict(model.plan.placed.along),
+        "named": _named_tensors(model),
         "parts": [[_written(file.inputs), _written(file.outputs)] for file in files],
         "library": library_version(model.exactness),
         "config": model.config.as_dict(),
@@ -91,9 +94,10 @@ def load_model_file(path: Path) -> Model:
         ]
         config, options = Config.from_dict(metadata["config"]), Options(**metadata["options"])
         strict, exactness = bool(metadata["strict"]), Exactness(metadata["exactness"])
-        lacks = lacking(graph, config)
+        lacks, named = lacking(graph, config), metadata.get("named", [])
+        source = Source(b"", {name: Origin(name) for name in named}) if named else None
         placed = place(
-            graph,
+            replace(graph, source=source),
             exactness,
             metadata["along"],
             lacking=lacks,
@@ -132,6 +136,15 @@ def load_example(path: Path) -> Example | None:
         return Example(inputs, outputs, states, borders, cycles and tuple(cycles))
 
 
+def _named_tensors(model: Model) -> list[str]:
+    """Return the tensors that the network's file has, if they decide which parts a library runs."""
+    graph = model.plan.placed.graph
+    if graph.source is None or model.exactness.is_of_format(graph.format):
+        return []
+    computed = (name for name, tensor in graph.tensors.items() if tensor.data is None)
+    return [name for name in computed if name in graph.source.origins]
+
+
 def _named(example: Example) -> dict[str, Any]:
     names = {field: list(getattr(example, field)) for field in _EXAMPLE}
     return {"seed": EXAMPLE_SEED, "cycles": example.cycles, **names}
@@ -155,9 +168,14 @@ def _ports(ends: list[list[Any]]) -> tuple[Any, ...]:
     return tuple((name, _origin(**origin), *rest) for name, origin, *rest in ends)
 
 
-def _origin(key: int | str, shape: list[int] | None, moves: list[list[list[int]]]) -> Origin:
+def _origin(
+    key: int | str,
+    shape: list[int] | None,
+    moves: list[list[list[int]]],
+    unsigned: bool = False,
+) -> Origin:
     steps = tuple((tuple(before), tuple(perm)) for before, perm in moves)
-    return Origin(key, None if shape is None else tuple(shape), steps)
+    return Origin(key, None if shape is None else tuple(shape), steps, unsigned)
 
 
 def _program_name(number: int) -> str:

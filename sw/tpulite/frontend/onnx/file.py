@@ -85,7 +85,7 @@ def load_onnx(
         graph,
         source=Source(
             model.file,
-            origins(graph, orders, model),
+            origins(graph, orders, in_file_order, model),
             library,
             numerics=model.numerics,
             dialect=model.dialect,

@@ -40,7 +40,7 @@ def _trace(graph: Graph, node: Node, origins: dict[str, Origin], *, backwards: b
         undo = tuple(int(axis) for axis in np.argsort(perm))
         moves = (*moves, (known.shape, undo if backwards else perm))
     shape = known.shape if origin.shape is None else origin.shape
-    origins[new.name] = Origin(origin.key, shape, moves)
+    origins[new.name] = replace(origin, shape=shape, moves=moves)
 
 
 def _keeps(graph: Graph, node: Node) -> bool:

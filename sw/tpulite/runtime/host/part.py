@@ -94,9 +94,7 @@ class HostPart:
 
     @cached_property
     def _whole(self) -> LibraryFile:
-        if self.graph.source is None:
-            return self.part
-        return cut_segment(self.graph, self.segment, tensors=True)
+        return self.file or cut_segment(self.graph, self.segment, tensors=True)
 
     @cached_property
     def _run(self) -> Run:
@@ -169,4 +167,4 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
 
 
 def _file_type(tensor: Tensor, origin: Origin) -> tuple[str, tuple[int, ...]]:
-    return tensor.dtype, tensor.shape if origin.shape is None else origin.shape
+    return origin.dtype(tensor), tensor.shape if origin.shape is None else origin.shape
