@@ -117,3 +117,14 @@ def test_integers_of_one_scale_are_concatenated_before_they_are_floats():
     parts = [net.b.quantize(net.conv(3, 16), 0.1, 0) for _ in range(2)]
     model = checked(net.b.build(net.b.node("Concat", *parts, axis=1)))
     assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("window", [(4, 2, 1, 0), (3, 2, 1, 1), (3, 1, 1, 0), (5, 3, 2, 2)])
+def test_transposed_convolutions_with_padding_are_those_of_whole_windows(window):
+    kernel, stride, pad, more = window
+    net = Exported(1, 4, 6, 6)
+    weight = net.weight(4, 8, kernel, kernel, axis=1)
+    sizes = {"strides": [stride] * 2, "pads": [pad] * 4, "output_padding": [more] * 2}
+    y = net.b.node("ConvTranspose", net.y, weight, net.bias(8), **sizes)
+    model = checked(net.b.build(net.b.quantize(y, 0.1, 0)))
+    assert (model.cpu_share, len(model.programs)) == (0, 1)

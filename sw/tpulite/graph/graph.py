@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+_TOP_BIT = np.uint8(128)
+
 
 @dataclass(frozen=True, eq=False)
 class Quantization:
@@ -129,9 +131,16 @@ class Origin:
     #: What makes the tensor of the file's, in order: each gives it a shape and then permutes its
     #: axes, so that axis i becomes axis ``perm[i]``. In the end it gets the tensor's shape.
     moves: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+    unsigned: bool = False  #: Whether the file has uint8, 128 more, where the tensor is int8.
+
+    def dtype(self, tensor: Tensor) -> str:
+        """Return the dtype that the file has for a tensor of the graph."""
+        return "uint8" if self.unsigned else tensor.dtype
 
     def from_file(self, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """Return the tensor, whose shape is given, that the file's value stands for."""
+        if self.unsigned:
+            value = (value ^ _TOP_BIT).view(np.int8)
         for before, perm in self.moves:
             value = value.reshape(before).transpose(perm)
         return value.reshape(shape)
@@ -145,6 +154,8 @@ class Origin:
         for before, perm in reversed(self.moves):
             after = [before[axis] for axis in perm]
             value = value.reshape(after).transpose(np.argsort(perm))
+        if self.unsigned:
+            value = np.ascontiguousarray(value).view(np.uint8) ^ _TOP_BIT
         return value if self.shape is None else value.reshape(self.shape)
 
 

@@ -4,6 +4,7 @@ from tpulite.graph.graph import Graph
 from tpulite.quant.apart import requantize_apart
 from tpulite.quant.exactness import Exactness, default_exactness
 from tpulite.quant.named import name_functions
+from tpulite.quant.one_type import with_one_type
 
 
 def chosen_numerics(graph: Graph, exact: str | None = None) -> Exactness:
@@ -55,8 +56,8 @@ def as_library(graph: Graph, exactness: Exactness) -> Graph:
     """Return what the library of some numerics makes of a network.
 
     ONNX Runtime decides which quantized products it computes with integers; other numerics define
-    all of them so. For LiteRT, functions that a file writes with several operators are its own, and
-    what keeps scales there is requantized apart.
+    all of them so. For LiteRT, operators that mix types of 8 bits have int8, functions that a file
+    writes with several operators are its own, and what keeps scales there is requantized apart.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def as_library(graph: Graph, exactness: Exactness) -> Graph:
         If the library is not installed, or refuses the file.
     """
     if exactness.litert and graph.format == "onnx":
-        return requantize_apart(name_functions(graph))
+        return requantize_apart(name_functions(with_one_type(graph)))
     if not exactness.ort or graph.format != "onnx" or graph.source is None or graph.source.library:
         return graph
     from tpulite.frontend.onnx.file import load_as_library

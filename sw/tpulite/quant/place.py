@@ -95,7 +95,9 @@ def _place(
             placement = NodePlacement("host", lacking[node.name], _is_natural(node))
         elif node.name in along:
             placement = NodePlacement("host", along[node.name], follows=True)
-        elif (behind_host and node.op == "requantize") or (made_by_cpu and node.op == "transpose"):
+        elif (behind_host and _requantizes(node, graph, exactness)) or (
+            made_by_cpu and node.op == "transpose"
+        ):
             placement = NodePlacement(
                 "host", "its input is computed on the CPU", True, follows=True
             )
@@ -110,6 +112,16 @@ def _place(
         levels[node.name] = level + (level % 2 == on_host)
     libraries = library_levels(graph, exactness, levels)
     return Placed(graph, exactness, placements, levels, contexts, libraries, along)
+
+
+def _requantizes(node: Node, graph: Graph, exactness: Exactness) -> bool:
+    """Tell whether a node changes a scale beside a library that can hand its result over.
+
+    A library of other numerics could only compute a tensor that is none of the file with its own.
+    """
+    if node.op != "requantize" or graph.source is None or exactness.is_of_format(graph.format):
+        return node.op == "requantize"
+    return node.outputs[0] in graph.source.origins
 
 
 def _lower(node: Node, context: GraphContext) -> NodePlacement:

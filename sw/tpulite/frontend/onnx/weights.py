@@ -132,24 +132,28 @@ def flat_bias(bias: Tensor, channels: int) -> Tensor:
 
 def _constant(tensor: Tensor, data: np.ndarray, suffix: str, *, axis: int) -> Tensor:
     """Return a constant with other data, whose channels (if it has scales of them) are ``axis``."""
-    quantization: Quantization | None = tensor.quantization
-    if quantization is not None and quantization.axis is not None:
-        quantization = replace(quantization, axis=axis)
-        data, quantization = _with_one_zero_point(data, quantization)
-    data = np.ascontiguousarray(data)
-    return Tensor(f"{tensor.name}.{suffix}", data.shape, data.dtype.name, quantization, data)
-
-
-def _with_one_zero_point(
-    data: np.ndarray, quantization: Quantization
-) -> tuple[np.ndarray, Quantization]:
-    """Subtract zero points that differ from channel to channel, if int8 can hold the result."""
+    quantization = tensor.quantization
+    name = f"{tensor.name}.{suffix}"
+    if quantization is None or quantization.axis is None:
+        data = np.ascontiguousarray(data)
+        return Tensor(name, data.shape, data.dtype.name, quantization, data)
+    found = Tensor(name, data.shape, data.dtype.name, replace(quantization, axis=axis), data)
     points = quantization.zero_point
-    if data.dtype.name not in ("int8", "uint8") or np.all(points == points[0]):
-        return data, quantization
-    shape = [1] * data.ndim
-    shape[quantization.axis or 0] = -1
-    centered = data.astype(np.int64) - points.reshape(shape)
-    if centered.min() < -128 or centered.max() > 127:
-        return data, quantization
-    return centered.astype(np.int8), replace(quantization, zero_point=np.zeros_like(points))
+    if not np.all(points == points[0]):
+        found = without_zero_points(found)
+    return replace(found, data=np.ascontiguousarray(found.data))
+
+
+def without_zero_points(tensor: Tensor) -> Tensor:
+    """Return a constant less its zero points, or the constant itself if int8 cannot hold that."""
+    data, quantization = tensor.data, tensor.quantization
+    assert data is not None and quantization is not None
+    if tensor.dtype not in ("int8", "uint8"):
+        return tensor
+    centered = data.astype(np.int64) - quantization.along(data.ndim)[1]
+    limits = np.iinfo(np.int8)
+    if centered.min(initial=0) < limits.min or centered.max(initial=0) > limits.max:
+        return tensor
+    zeros = np.zeros_like(quantization.zero_point)
+    meaning = replace(quantization, zero_point=zeros)
+    return replace(tensor, dtype="int8", quantization=meaning, data=centered.astype(np.int8))

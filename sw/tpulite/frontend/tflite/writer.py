@@ -130,6 +130,9 @@ class _Writer:
         if node.op == "clip":
             self.add_clip(node)
             return
+        if node.op == "transposed_conv" and not node["same"] and any(node["padding"]):
+            self.add_cropped(node)
+            return
         outputs = [self.tensor(name) for name in node.outputs]
         inputs = self.inputs(node)
         if node.op in _WINDOWS and not self._is_named(node):
@@ -174,6 +177,25 @@ class _Writer:
         ):
             self.model.operator(CODES[op], list(inputs), [output])
 
+    def add_cropped(self, node: Node) -> None:
+        """Write a transposed convolution of whole windows, and a SLICE of them."""
+        x, weight = (self.graph.tensors[name].shape for name in node.inputs[:2])
+        y = self.graph.tensors[node.outputs[0]]
+        begin = (0, *node["padding"], 0)
+        height, width = (
+            max((x[i] - 1) * node["stride"][i - 1] + weight[i], y.shape[i] + begin[i])
+            for i in (1, 2)
+        )
+        shape = (y.shape[0], height, width, y.shape[3])
+        whole = self.add_tensor(replace(y, name=f"{node.name}.whole"), shape)
+        inputs = self.inputs(node)
+        inputs[0] = self.constant(f"{node.name}.shape", shape)
+        plain = replace(node, attributes={**node.attributes, "padding": (0, 0)})
+        self.model.operator(CODES[node.op], inputs, [whole], **_options(plain))
+        ends = (("begin", begin), ("size", y.shape))
+        moved = [self.constant(f"{node.name}.{role}", value) for role, value in ends]
+        self.model.operator("SLICE", [whole, *moved], [self.tensor(y.name)])
+
     def _is_named(self, node: Node) -> bool:
         """Tell whether TFLite has a name for what a window pads: VALID or SAME."""
         top, left, bottom, right = node["padding"]
@@ -192,7 +214,8 @@ class _Writer:
         x, weight = (self.graph.tensors[name].quantization for name in node.inputs[:2])
         assert x is not None and weight is not None
         scale = x.scale * weight.scale
-        zeros = np.zeros(self.graph.tensors[node.inputs[1]].shape[0], np.int32)
+        axis = -1 if node.op == "depthwise" else 0
+        zeros = np.zeros(self.graph.tensors[node.inputs[1]].shape[axis], np.int32)
         meaning = Quantization(scale, np.zeros(scale.size, np.int64), 0 if scale.size > 1 else None)
         bias = Tensor(f"{node.name}.bias", zeros.shape, "int32", meaning, zeros)
         return self.add_tensor(bias)
@@ -219,10 +242,10 @@ class _Writer:
             weight = self.graph.tensors[node.inputs[1]]
             kernel = self.add_tensor(weight, (1, *weight.shape), axis=3)
             rest = [self.tensor(name) for name in node.inputs[2:] if name]
-            return [self.tensor(node.inputs[0]), kernel, *rest]
+            return [self.tensor(node.inputs[0]), kernel, *(rest or [self.no_bias(node)])]
         inputs = [self.tensor(name) for name in node.inputs if name]
         if node.op == "conv" and len(inputs) == 2:
-            inputs.append(self.no_bias(node))  # LiteRT's kernel demands one
+            inputs.append(self.no_bias(node))  # LiteRT's kernels demand one
         if node.op == "transposed_conv":
             shape = self.graph.tensors[node.outputs[0]].shape
             return [self.constant(f"{node.name}.shape", shape), inputs[1], inputs[0], *inputs[2:]]

@@ -16,6 +16,7 @@ from tpulite.quant.exactness.scaling import (
 )
 from tpulite.quant.exactness.single_rounding import match_thresholds
 from tpulite.quant.lower.context import GraphContext
+from tpulite.quant.one_type import has_strange_zero_point
 from tpulite.quant.tensors import Quantized, UnsupportedError, centered
 
 _ROUNDINGS = {
@@ -305,6 +306,8 @@ def requantization_of(
 ) -> Requantization | None:
     """Return how the sums are requantized; None if they are the output."""
     weight = context.tensor(node.inputs[1])
+    if context.exactness.litert and has_strange_zero_point(node, weight):
+        raise UnsupportedError(f"weights {weight.name!r} have zero points, which LiteRT ignores")
     channels = weight.shape[axis]
     scales_of_weight = weight_scales(weight, channels, axis)
     x = context.quantized(node.inputs[0])

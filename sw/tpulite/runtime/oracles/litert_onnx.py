@@ -14,8 +14,10 @@ from tpulite.frontend.onnx.cut import cut_onnx
 from tpulite.frontend.onnx.library import open_session
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.passes.rewrite import same_meaning
+from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.library import as_library
+from tpulite.quant.one_type import PRODUCTS, has_strange_zero_point
 from tpulite.runtime.host.libraries import DECIDED, open_library
 from tpulite.runtime.oracles.oracle import Oracle, Run, Values
 from tpulite.runtime.states import States
@@ -47,7 +49,7 @@ def open_litert_of_onnx(graph: Graph, name: str) -> Oracle:
         If a part of the network can be written for neither library.
     """
     exactness = Exactness(name)
-    graph = as_library(graph, exactness)
+    graph = trace_origins(as_library(graph, exactness))
     runs = [
         (_by_litert if part.litert else _by_file)(graph, part, exactness) for part in _parts(graph)
     ]
@@ -91,6 +93,8 @@ def _is_integer(graph: Graph, node: Node) -> bool:
         return sum(tensor.dtype in _INTEGERS for tensor in ends) == 1
     ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
     activations = [x for x in ends if x.data is None]
+    if node.op in PRODUCTS and has_strange_zero_point(node, graph.tensors[node.inputs[1]]):
+        return False
     clips = node.op == "clip" and same_meaning(*ends)
     return (clips or node.op in CODES) and all(x.dtype in _INTEGERS for x in activations)
 
@@ -127,7 +131,10 @@ def _by_file(graph: Graph, part: _Part, exactness: Exactness) -> Run:
         raise ValueError(f"tensor {missing[0]!r} between both libraries is none of the file")
     given = {x: origins[x] for x in read}
     kinds = {
-        str(y.key): (graph.tensors[x].dtype, y.shape or graph.tensors[x].shape)
+        str(y.key): (
+            y.dtype(graph.tensors[x]),
+            graph.tensors[x].shape if y.shape is None else y.shape,
+        )
         for x, y in given.items()
     }
     keys = list(dict.fromkeys(str(origins[x].key) for x in outputs))
@@ -135,7 +142,7 @@ def _by_file(graph: Graph, part: _Part, exactness: Exactness) -> Run:
     session = open_session(file, "ENABLE_ALL", disabled=DECIDED)
 
     def run(values: Values) -> dict[str, np.ndarray]:
-        feed = {str(y.key): y.to_file(values[x]) for x, y in given.items()}
+        feed = {str(y.key): np.asarray(y.to_file(values[x])) for x, y in given.items()}
         results = dict(
             zip(keys, session.run(keys, feed | {x: values[x] for x in more}), strict=True)
         )
