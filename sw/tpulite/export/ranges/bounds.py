@@ -1,6 +1,7 @@
 """The most that a formula gives for any shape of a range: formulas on intervals."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,13 +58,9 @@ def _corners(function: Callable[[Any, Any], Any]) -> Callable[[Interval, Interva
 
     def apply(a: Interval, b: Interval) -> Interval:
         values = [function(x, y) for x in a for y in b]
-        return Interval(np.minimum.reduce(_alike(values)), np.maximum.reduce(_alike(values)))
+        return Interval(reduce(np.minimum, values), reduce(np.maximum, values))
 
     return apply
-
-
-def _alike(values: list[Any]) -> list[Any]:
-    return list(np.broadcast_arrays(*values))
 
 
 def _divide(a: Any, b: Any) -> Any:

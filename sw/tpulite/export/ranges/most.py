@@ -61,16 +61,22 @@ class _CommandBound:
         self._formulas = Formulas()
         shape = symbols_of(self._formulas)
         self._values = [
-            (each.feasible, cost(each.cycles, each.traffic), text.commands(each, shape))
+            value
             for each in strategies_of(network, shape)
+            for value in (
+                each.feasible,
+                cost(each.cycles, each.traffic),
+                text.commands(each, shape),
+            )
         ]
 
     def of(self, boxes: Boxes) -> NDArray[np.int64]:
         """Return the bound for each box."""
         shape, never = boxes["batch"].low.shape, np.iinfo(np.int64).max
         limit, bounds = np.full(shape, never), []
-        for values in self._values:
-            fits, price, count = evaluate(self._formulas, boxes, values)
+        # Strategies share most of their terms.
+        found = iter(evaluate(self._formulas, boxes, self._values))
+        for fits, price, count in zip(found, found, found, strict=True):
             # What costs more than this for every shape of a box is not chosen.
             limit = np.minimum(limit, np.where(fits.low > 0, price.high, never))
             bounds.append((fits.high > 0, price.low, count.high))
