@@ -1,5 +1,6 @@
 """The quick proofs hold, and each of their properties can fail."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -100,10 +101,10 @@ def test_an_assumption_may_leave_nothing_to_cover(tmp_path: Path) -> None:
     assert not found["one"].good
 
 
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_the_page_has_each_property() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/proofs.md").read_text()
     for proof in PROOFS:
-        harness = proof.harness()
-        harness.rtlil()  # Amaranth wants what was made to be used
-        for text in harness.properties.values():
+        for text in proof.harness().properties.values():
             assert f"| {proof.block} | {proof.case} | {text} |" in page, "make prove PAGE=1"
+    gc.collect()  # what is not used complains as it goes

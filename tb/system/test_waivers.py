@@ -1,5 +1,6 @@
 """Waivers of coverage that are said to be proven are, on chips without and with options."""
 
+import gc
 import sys
 from dataclasses import replace
 from importlib.metadata import version
@@ -80,12 +81,12 @@ def test_what_is_said_to_be_proven_is(name: str, tmp_path: Path) -> None:
             assert {str(each) for each in found} == {str(each) for each in wanted}
 
 
+@pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 def test_what_follows_from_a_component_is_proven_of_it() -> None:
     """In each case that has the property: `make prove` decides them."""
     proven = set()
     for proof in PROOFS:
-        harness = proof.harness()
-        harness.rtlil()  # Amaranth wants what was made to be used
-        proven |= {(proof.block, name) for name in harness.properties}
+        proven |= {(proof.block, name) for name in proof.harness().properties}
+    gc.collect()  # what is not used complains as it goes
     named = {waiver.property for waiver in read_waivers(WAIVERS) if waiver.property}
     assert named and named <= proven
