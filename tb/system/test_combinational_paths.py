@@ -13,6 +13,7 @@ from amaranth.back import rtlil
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Engine
+from tpulite.collector import collector_paused
 from tpulite_rtl.top import Chip
 from tpulite_rtl.verilog import TOP
 
@@ -27,7 +28,8 @@ BITWISE = {"$and", "$mux", "$not", "$or", "$pos", "$xnor", "$xor"}
 
 def netlist(folder: Path, config: Config) -> dict[str, Any]:
     """Return the flat chip as Yosys writes it."""
-    (folder / "chip.il").write_text(rtlil.convert(Chip(config), name=TOP, emit_src=False))
+    with collector_paused():
+        (folder / "chip.il").write_text(rtlil.convert(Chip(config), name=TOP, emit_src=False))
     script = (
         f"read_rtlil chip.il; hierarchy -top {TOP}; proc; flatten; memory_collect; opt_clean; "
         "write_json chip.json"
