@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import INT8
 from tpulite.golden.ops import softmax
-from tpulite.graph.graph import Graph, Node
+from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.layers import Conv, Lut, Softmax
 from tpulite.graph.requantization import IDENTITY
 from tpulite.quant.exactness.softmax import FIXED_POINT, fixed_point_exponentials
@@ -37,19 +37,29 @@ def lower_softmax(node: Node, context: GraphContext) -> None:
         )
     if node.attributes.get("axis", -1) % len(x.shape) != len(x.shape) - 1:
         raise UnsupportedError("its axis is not the last one")
-    assert x.quantization is not None and x.shape == y.shape
-    scale, beta = float(x.quantization.scale[0]), float(node.attributes.get("beta", 1.0))
+    assert x.shape == y.shape
     context.read(node.inputs[0])
     context.write(node.outputs[0])
-    words = fixed_point_exponentials(scale, beta).astype(np.int32)
+    words = _words(node, x)
     source, target = node.inputs[0], node.outputs[0]
-    table = _shares_of_differences(words) if x.shape[-1] == _DIFFERENCES.shape[2] else None
+    table = _shares_of_differences(words) if _is_of_two(x) else None
     if table is None:
         context.emit(Softmax, node.name, (source,), target, words=words)
         return
     name = context.declare_like(source, f"{node.name}/differences")
     context.emit(Conv, name, (source,), name, weight=_DIFFERENCES, requantization=IDENTITY)
     context.emit(Lut, node.name, (name,), target, table=table)
+
+
+def _is_of_two(tensor: Tensor) -> bool:
+    return tensor.shape[-1:] == _DIFFERENCES.shape[2:3]
+
+
+def _words(node: Node, x: Tensor) -> NDArray[np.int32]:
+    """Return the exponentials of the differences of a softmax's scores."""
+    assert x.quantization is not None
+    scale, beta = float(x.quantization.scale[0]), float(node.attributes.get("beta", 1.0))
+    return fixed_point_exponentials(scale, beta).astype(np.int32)
 
 
 def _shares_of_differences(words: NDArray[np.int32]) -> NDArray[np.int8] | None:
@@ -70,8 +80,17 @@ def _shares_of_differences(words: NDArray[np.int32]) -> NDArray[np.int8] | None:
 
 
 def lacking_softmax(graph: Graph, config: Config) -> Mapping[str, str]:
-    """Return the nodes that a machine lacks the operations for, and why."""
+    """Return the nodes that a machine lacks the operations for, and why.
+
+    A softmax over two channels that is a table needs none.
+    """
     if config.has_softmax:
         return {}
-    nodes = (node for node in graph.nodes if node.op == "softmax")
+    nodes = (node for node in graph.nodes if node.op == "softmax" and not _is_table(node, graph))
     return {node.name: "this configuration has no softmax" for node in nodes}
+
+
+def _is_table(node: Node, graph: Graph) -> bool:
+    x = graph.tensors[node.inputs[0]]
+    known = x.dtype in ("int8", "uint8") and x.quantization is not None and x.quantization.sound
+    return known and _is_of_two(x) and _shares_of_differences(_words(node, x)) is not None
