@@ -128,3 +128,16 @@ def test_transposed_convolutions_with_padding_are_those_of_whole_windows(window)
     y = net.b.node("ConvTranspose", net.y, weight, net.bias(8), **sizes)
     model = checked(net.b.build(net.b.quantize(y, 0.1, 0)))
     assert (model.cpu_share, len(model.programs)) == (0, 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("op", ["Sigmoid", "Tanh"])
+def test_curves_of_any_scale_run_on_the_machine(op, dtype):
+    net = Exported(1, 3, 8, 8)
+    net.y = net.b.quantize(net.conv(3, 8), 0.05, 0)
+    zero = 0 if dtype == "int8" else 128
+    net.y = net.b.quantize(
+        net.b.node(op, net.b.quantize(net.y, 0.05, zero, dtype)), 0.0075, zero, dtype
+    )
+    model = checked(net.b.build(net.b.quantize(net.conv(8, 4), 0.1, 0)))
+    assert (model.cpu_share, len(model.programs)) == (0, 1)

@@ -1,19 +1,25 @@
-"""Operators of LiteRT that keep the scale of what they read: a QUANTIZE of its own changes it."""
+"""Operators of LiteRT that choose the scale of their result: a QUANTIZE of its own changes it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpulite.graph.graph import Graph, Node, Tensor
+import numpy as np
+
+from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.graph.passes.rewrite import same_meaning, unique_name
 
 _BYTES = ("int8", "uint8")
+
+_RESULTS = {"sigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}
+"""Scale of the only results that LiteRT's kernels have, and zero point above the least integer."""
 
 
 def requantize_apart(graph: Graph) -> Graph:
     """Return a network in which average pools and concatenations change no scale.
 
-    A pool's result is requantized, and what a concatenation reads, as TFLite's converter does it.
-    The activation of a concatenation stands behind it.
+    A pool's result is requantized, and what a concatenation reads, as TFLite's converter does it;
+    so are results of sigmoid and tanh, which have one scale. The activation of a concatenation
+    stands behind it.
     """
     tensors = dict(graph.tensors)
     nodes = tuple(each for node in graph.nodes for each in _apart(node, tensors))
@@ -22,7 +28,8 @@ def requantize_apart(graph: Graph) -> Graph:
 
 def _apart(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
     """Yield a node with those that requantize before and behind it; add their tensors."""
-    rule = {"average_pool": _pool, "concat": _concat}.get(node.op)
+    rules = {"average_pool": _pool, "concat": _concat} | dict.fromkeys(_RESULTS, _of_one_scale)
+    rule = rules.get(node.op)
     ends = [tensors[name] for name in (*node.inputs, *node.outputs) if name]
     known = all(x.quantization is not None and x.dtype in _BYTES for x in ends)
     if rule is None or not known or len({x.dtype for x in ends}) > 1:
@@ -33,11 +40,24 @@ def _apart(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
 
 def _pool(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
     x, y = tensors[node.inputs[0]], tensors[node.outputs[0]]
-    if same_meaning(x, y):
+    yield from _requantized(node, replace(y, quantization=x.quantization), "mean", tensors)
+
+
+def _of_one_scale(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    y = tensors[node.outputs[0]]
+    scale, above = _RESULTS[node.op]
+    zero = np.array([int(np.iinfo(y.dtype).min) + above])
+    made = replace(y, quantization=Quantization(np.array([scale], np.float32), zero))
+    yield from _requantized(node, made, "result", tensors)
+
+
+def _requantized(node: Node, made: Tensor, role: str, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    """Yield a node that makes a tensor, and what requantizes it if the file wants another one."""
+    if same_meaning(made, tensors[node.outputs[0]]):
         yield node
         return
-    name = unique_name(f"{node.name}/mean", tensors)
-    tensors[name] = replace(y, name=name, quantization=x.quantization)
+    name = unique_name(f"{node.name}/{role}", tensors)
+    tensors[name] = replace(made, name=name)
     yield replace(node, outputs=(name,))
     yield Node(f"{name}/requantize", "requantize", (name,), node.outputs, {}, node.source)
 
