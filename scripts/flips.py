@@ -19,8 +19,7 @@ from tpulite.cli.workers import study_progress
 from tpulite.configs import named_config
 from tpulite.executors import LocalExecutor
 from tpulite.executors.kept import Records
-from tpulite.regress.regression import run_regression, seed_ranges
-from tpulite.regress.seeds import run_seeds
+from tpulite.regress.regression import run_regression, run_seeds, seed_ranges
 from tpulite_tb.flips import Fate, components
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/trust.md"

@@ -21,8 +21,7 @@ from pathlib import Path
 from distributed import Client
 
 from tpulite.executors import ClusterExecutor, LocalExecutor
-from tpulite.regress.regression import seed_ranges
-from tpulite.regress.seeds import Seeds, run_seeds
+from tpulite.regress.regression import Seeds, run_seeds, seed_ranges
 
 JOB = "random-graphs"
 SEEDS = range(160)

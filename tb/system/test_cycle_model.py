@@ -37,8 +37,7 @@ from tpulite.graph.layers import (
 from tpulite.program import Program
 from tpulite.report.profile import profile_program
 from tpulite.report.traced_run import TracedRun
-from tpulite.runtime.results import Results
-from tpulite.runtime.session import Session
+from tpulite.runtime.session import Results, Session
 from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite_testing.kept import kept_program
 from tpulite_testing.regress import REGRESS, breadth, thinned

@@ -11,8 +11,7 @@ from tpulite.models import MLP_DIGITS, DigitsTest
 from tpulite.program import Program
 from tpulite.runtime.device import Device
 from tpulite.runtime.model import Model
-from tpulite.runtime.results import Results
-from tpulite.runtime.session import Session
+from tpulite.runtime.session import Results, Session
 
 __all__ = ["BATCH", "STREAM_BATCHES", "Account", "DigitsRun", "run_digits"]
 

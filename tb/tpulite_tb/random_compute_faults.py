@@ -3,7 +3,7 @@
 from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.effects import parameter_rows, record_rows, steps_of, tile_count, tile_rows
 from tpulite.arch.isa import RAW_ROWS, RECORD, Command, Drain, Opcode, RecordForm, VectorOp
-from tpulite.golden.effects.vectors import record_offset
+from tpulite.golden.effects.footprint import record_offset
 from tpulite_tb.random_conv import draw_conv
 from tpulite_tb.random_faults import ROW_LIMIT, BadCommands
 from tpulite_tb.random_records import BlockKind

@@ -5,7 +5,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.compiler.operators.steps import Maker, Needs
+from tpulite.compiler.operators.words import Maker, Needs
 from tpulite.golden.check import check
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Concat

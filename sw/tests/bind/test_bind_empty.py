@@ -7,7 +7,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.compiler.bind.empty import total_strategies
-from tpulite.compiler.plan.strategy import choose_all
+from tpulite.compiler.plan.slabs import choose_all
 from tpulite.golden.check import check
 from tpulite.program import Program
 from tpulite.runtime.session import Session

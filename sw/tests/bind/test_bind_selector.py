@@ -10,7 +10,7 @@ from tpulite.arch.numerics import Rounding
 from tpulite.compiler.bind import Shape, ShapeRange, compile_range
 from tpulite.compiler.geometry.closed_forms import ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS
-from tpulite.compiler.plan.strategy import choose_all
+from tpulite.compiler.plan.slabs import choose_all
 from tpulite.graph.layers import Activation, Affine, LayerGraph, Requantization
 from tpulite_testing.drawn.range_cases import bytes_moved, config_name
 from tpulite_testing.regress import thinned

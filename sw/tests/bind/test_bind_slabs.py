@@ -7,8 +7,7 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind import Shape, compile_range
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import grain
-from tpulite.compiler.plan.slabs import WindowedRows, slab_bounds, slab_modes
-from tpulite.compiler.plan.strategy import choose_all
+from tpulite.compiler.plan.slabs import WindowedRows, choose_all, slab_bounds, slab_modes
 from tpulite_testing.drawn.range_cases import config_name, draw_case
 
 CONFIGS = (

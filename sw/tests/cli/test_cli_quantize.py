@@ -10,7 +10,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 import onnx
 
 from tpulite.frontend.tflite.builder import ModelBuilder, schema
-from tpulite.frontend.tflite.object_form import unpack
+from tpulite.frontend.tflite.cut import unpack
 from tpulite.quant.calibrate import check_samples, fixed_batch, quantize_onnx
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.quality_onnx import measure_quality

@@ -7,10 +7,14 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer, Side
 from tpulite.compiler.options import ALLOCATORS
-from tpulite.compiler.schedule.allocate import place_buffers
-from tpulite.compiler.schedule.longest import place_in_turn, place_longest, rows_used
+from tpulite.compiler.schedule.allocate import (
+    place_buffers,
+    place_in_turn,
+    place_longest,
+    rows_used,
+)
+from tpulite.compiler.schedule.fit import verify_places
 from tpulite.compiler.schedule.online import Allocator, Shortage
-from tpulite.compiler.schedule.overlap import verify_places
 from tpulite.compiler.schedule.scheduled import Lifetime, lower_bound
 from tpulite_testing.compiling.rectangles import (
     NETWORKS,

@@ -7,7 +7,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.compiler import bound_choice
-from tpulite.compiler.dump.bound import bound_text
+from tpulite.compiler.dump.stages import bound_text
 from tpulite.compiler.encode.repeat import repeat_program
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers, compile_pair

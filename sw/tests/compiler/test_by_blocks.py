@@ -6,8 +6,8 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.extents import block_parts, runs_by_blocks
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.planes import block_parts, runs_by_blocks
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import Activation, Conv, Depthwise, LayerGraph
 from tpulite_testing.compiling.forced_groups import forced_groups

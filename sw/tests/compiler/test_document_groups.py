@@ -11,7 +11,7 @@ from tpulite.compiler.document_groups import document_groups, live_ranges, repea
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.options import Options
-from tpulite.compiler.schedule.longest import place_in_turn
+from tpulite.compiler.schedule.allocate import place_in_turn
 from tpulite_testing.compiling.rectangles import collide
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import random_compilation

@@ -9,16 +9,14 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import Config
 from tpulite.compiler.document_groups import live_ranges
+from tpulite.compiler.geometry.extents import runs_by_blocks
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.planes import runs_by_blocks
 from tpulite.compiler.geometry.slices import plan_steps, repeated
 from tpulite.compiler.group.candidates import Candidates
 from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.local_search import improve, total_key
+from tpulite.compiler.group.group_costs import GroupCosts, middle_step
 from tpulite.compiler.group.residency import network_cost, resident_activations
-from tpulite.compiler.group.search import best_cuts, group_layers
-from tpulite.compiler.group.step_positions import middle_step
+from tpulite.compiler.group.search import best_cuts, group_layers, improve, total_key
 from tpulite.compiler.options import Options
 from tpulite.compiler.schedule.scheduled import lower_bound
 from tpulite_testing.drawn.plain_graphs import GraphBuilder, layer_graphs

@@ -2,9 +2,9 @@ import pytest
 
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.ops import Buffer, Op, Region, Side
-from tpulite.compiler.schedule.in_place import join_in_place
 from tpulite.compiler.schedule.schedule import schedule, schedule_commands
 from tpulite.compiler.schedule.scheduled import Lifetime
+from tpulite.compiler.schedule.uses import join_in_place
 from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling, vector
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Drain, Opcode, VectorOp
 from tpulite.compiler.ops import Buffer, Op, Region
-from tpulite.compiler.schedule.overlap import verify_places
+from tpulite.compiler.schedule.fit import verify_places
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, find_lifetimes
 from tpulite_testing.compiling.rectangles import (
     NETWORKS,

@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Scaling
 from tpulite.compiler.pipeline import compile_layers
-from tpulite.compiler.rewrite.pixel_blocks import fill_vectors
+from tpulite.compiler.rewrite.late_pixels import fill_vectors
 from tpulite.compiler.translation import validate_translation
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tpulite.arch.config import Config
 from tpulite.compiler.plan.alone import Surroundings
 from tpulite.compiler.plan.choices import LayerChoices
-from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents
+from tpulite.compiler.plan.conv_facts import CHUNK_STYLES, MOST_BLOCKS, chunks
 
 
 @pytest.mark.parametrize("style", CHUNK_STYLES)

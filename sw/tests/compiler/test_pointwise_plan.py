@@ -10,7 +10,7 @@ from tpulite.compiler.plan.pointwise import (
     pointwise_facts,
     pointwise_plans,
 )
-from tpulite.compiler.plan.strategy import Room
+from tpulite.compiler.plan.slabs import Room
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
 from tpulite.graph.layers import Activation, Affine, Elementwise, LayerGraph, Lut, Requantization

@@ -6,8 +6,8 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.group import Group, StepRows
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.rolling import RollingStore
+from tpulite.compiler.lower.lowering import LayerContext
+from tpulite.compiler.lower.slicing import RollingStore
 from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool

@@ -7,12 +7,11 @@ from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.ops import Buffer, Side
-from tpulite.compiler.schedule.addresses import encode
-from tpulite.compiler.schedule.dram_order import stores_before
+from tpulite.compiler.schedule.fit import verify_places
 from tpulite.compiler.schedule.online import Shortage
-from tpulite.compiler.schedule.overlap import verify_places
-from tpulite.compiler.schedule.schedule import schedule, schedule_commands
+from tpulite.compiler.schedule.schedule import encode, schedule, schedule_commands
 from tpulite.compiler.schedule.scheduled import Lifetime
+from tpulite.compiler.schedule.uses import stores_before
 from tpulite_testing.compiling.rectangles import NETWORKS, network_schedule
 from tpulite_testing.compiling.tilings import CONFIG, conv, load, store, tiling
 

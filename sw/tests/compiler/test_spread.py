@@ -11,7 +11,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.compiler import spread_choice
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.options import Options
-from tpulite.compiler.schedule.overlap import verify_places
+from tpulite.compiler.schedule.fit import verify_places
 from tpulite.compiler.schedule.scheduled import Schedule, find_lifetimes
 from tpulite.compiler.schedule.spread import Moment, spread_buffers
 from tpulite.golden.timing import program_cycles

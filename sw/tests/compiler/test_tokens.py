@@ -9,7 +9,7 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.golden.check import check
 from tpulite.golden.effects.footprint import footprint
-from tpulite.golden.races.violations import Kind
+from tpulite.golden.races.detector import Kind
 from tpulite.program import Program
 from tpulite_testing.drawn.commands import CONFIGS, WINDOWS, draw_command
 from tpulite_testing.drawn.dense_networks import compile_network, random_network

@@ -5,7 +5,7 @@ import pytest
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.geometry.used_blocks import used_blocks, used_runs
+from tpulite.compiler.geometry.extents import used_blocks, used_runs
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.substitute import substitute_layers
 from tpulite.golden.timing import predict_cycles

@@ -12,7 +12,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.memory import Window
 from tpulite.export.c_text import Code, define, table
 from tpulite.export.host_steps import host_call
-from tpulite.export.layouts import layout_fields
+from tpulite.export.network import layout_fields
 from tpulite.firmware import FOLDER
 from tpulite.layout import pack_activations, unpack_activations
 from tpulite.quant.exactness import Exactness

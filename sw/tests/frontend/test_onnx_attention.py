@@ -14,7 +14,7 @@ from tpulite.frontend.onnx.file import load_onnx
 from tpulite.quant.calibrate import quantize_onnx
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.floats.blocks import inside_blocks
-from tpulite.quant.floats.padding import live_rows, padding_input
+from tpulite.quant.floats.observe import live_rows, padding_input
 from tpulite.quant.place import place
 from tpulite.quant.quality_onnx import measure_quality
 from tpulite_testing.files.onnx_builder import OnnxBuilder

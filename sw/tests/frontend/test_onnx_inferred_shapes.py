@@ -5,9 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tpulite.frontend.onnx.read.fold import infer_and_fold
-from tpulite.frontend.onnx.read.shapes import infer_shapes
-from tpulite.frontend.onnx.read.tensor import static_shape
+from tpulite.frontend.onnx.read.attributes import static_shape
+from tpulite.frontend.onnx.read.fold import infer_and_fold, infer_shapes
 
 WEIGHT = np.random.default_rng(1).standard_normal((192, 256)).astype(np.float32)
 

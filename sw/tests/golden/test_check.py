@@ -4,7 +4,7 @@ import pytest
 
 from tpulite.arch.memory import Window
 from tpulite.golden.check import check
-from tpulite.golden.races.violations import Kind, Space
+from tpulite.golden.races.detector import Kind, Space
 from tpulite.program import Program, TensorSpec
 from tpulite_testing.compiling.programs import CONFIG, L, S, X, copy, end, load, matmul, mlp, store
 

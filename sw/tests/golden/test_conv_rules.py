@@ -9,7 +9,7 @@ from tpulite.arch.isa import Axis, Command, Drain, illegal_combination
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.machine import Machine
-from tpulite.golden.races.violations import Kind, Space
+from tpulite.golden.races.detector import Kind, Space
 from tpulite_testing.compiling.programs import (
     CONFIG,
     WINDOWS,

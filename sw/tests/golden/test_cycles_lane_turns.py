@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpulite.arch.timing import ELEMENTWISE
-from tpulite.golden.timing.lane_turns import last_turn, late_turns
+from tpulite.golden.timing.vectors import last_turn, late_turns
 
 Delays = list[tuple[int, int]]
 

@@ -8,7 +8,7 @@ from tpulite.arch.memory import Window
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.machine import Machine, RaceError
 from tpulite.golden.machine.dram import Dram
-from tpulite.golden.races.violations import Kind, Space
+from tpulite.golden.races.detector import Kind, Space
 from tpulite_testing.compiling.programs import (
     CONFIG,
     WINDOWS,

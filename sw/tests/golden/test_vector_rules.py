@@ -11,7 +11,7 @@ from tpulite.golden.effects.access import FaultSite
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.machine import Machine
 from tpulite.golden.machine.datapath import Datapath
-from tpulite.golden.races.violations import Kind
+from tpulite.golden.races.detector import Kind
 from tpulite_testing.compiling.programs import CONFIG, WINDOWS, copy, end, filled_dram, load, vector
 from tpulite_testing.oracles.vector_loops import PARAM_ROW, RECORD, SIZES, filled, parameters
 

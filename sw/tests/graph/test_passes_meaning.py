@@ -10,8 +10,8 @@ from tpulite.graph.passes.fold_batch_norm import fold_batch_norm
 from tpulite.graph.passes.fold_constants import fold_constants
 from tpulite.graph.passes.fuse_activations import fuse_activations
 from tpulite.graph.passes.pads import fuse_pads
-from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
+from tpulite.graph.passes.rewrite import remove_dead_nodes
 from tpulite.graph.verify import verify
 from tpulite_testing.drawn.graphs import random_feeds, random_graph
 from tpulite_testing.oracles.interpreter import run

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from tpulite.graph.passes import simplify
-from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
-from tpulite.graph.passes.rewrite import unique_name
+from tpulite.graph.passes.rewrite import remove_dead_nodes, unique_name
 from tpulite_testing.graphs.float_graphs import GraphBuilder
 
 Q = (0.5, 3)

@@ -23,8 +23,7 @@ from tpulite.language.bert_weights import read_bert
 from tpulite.language.encoder import load_encoder
 from tpulite.language.encoder_files import open_encoder
 from tpulite.language.int8_encoder import encoder_key, int8_encoder
-from tpulite.language.passages import Passage
-from tpulite.language.search import Index
+from tpulite.language.search import Index, Passage
 from tpulite.language.sentences import calibration_texts, read_sentences
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model

@@ -12,9 +12,8 @@ pytest.importorskip("tokenizers", reason="tokenizers is missing (pip install tok
 
 from tpulite.language.encoder_files import open_encoder
 from tpulite.language.int8_encoder import int8_encoder
-from tpulite.language.passages import find_texts, split_passages
+from tpulite.language.search import KeptVectors, find_texts, split_passages
 from tpulite.language.sentences import calibration_texts, read_sentences
-from tpulite.language.vectors import KeptVectors
 from tpulite_testing.files.bert_files import BertFile
 from tpulite_testing.oracles.numpy_bert import bert_vector
 

@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 import tpulite
 from tpulite.language.sampling import Sampling
-from tpulite.language.story import load_storyteller
-from tpulite.language.words import Words
+from tpulite.language.story import Words, load_storyteller
 from tpulite.models import MODELS, STORY
 from tpulite_testing.oracles.litert_story import litert_logits
 from tpulite_testing.stories import RECURRING, held_out, perplexity, story, vocabulary

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import RECORD, RecordForm
 from tpulite.arch.memory import Window
-from tpulite.golden.machine.records import read_records
+from tpulite.golden.machine.arithmetic import read_records
 from tpulite.layout import (
     pack_activations,
     pack_record_columns,

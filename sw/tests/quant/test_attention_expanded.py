@@ -8,7 +8,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 import onnx
 
 from tpulite.quant.floats.expand import expand_operators, with_shapes
-from tpulite.quant.floats.padding import padding_input
+from tpulite.quant.floats.observe import padding_input
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.oracles.onnx_session import open_onnx
 

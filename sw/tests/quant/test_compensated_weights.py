@@ -9,8 +9,8 @@ import onnx
 from onnx import numpy_helper
 
 from tpulite.quant.calibrate import quantize_onnx
-from tpulite.quant.compensation import compensated, damped
 from tpulite.quant.floats import quantizer
+from tpulite.quant.int4 import compensated, damped
 from tpulite.quant.moments import Multiplied, moments_of
 from tpulite_testing.files.onnx_builder import OnnxBuilder
 from tpulite_testing.oracles.onnx_session import open_onnx

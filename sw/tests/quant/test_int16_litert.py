@@ -6,7 +6,7 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.bind import ShapeRange, compile_range
-from tpulite.export.exportable import check_exportable
+from tpulite.export.network import check_exportable
 from tpulite.frontend.files import load_graph
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model

@@ -10,7 +10,7 @@ from onnx import numpy_helper
 from onnxruntime import quantization
 
 from tpulite.quant.calibrate import quantize_onnx
-from tpulite.quant.floats.recurrent.layer import MOST_STEPS
+from tpulite.quant.floats.recurrent.cells import MOST_STEPS
 from tpulite.quant.quality_onnx import measure_quality
 from tpulite.runtime.model import Model
 from tpulite_testing.files.onnx_builder import OnnxBuilder

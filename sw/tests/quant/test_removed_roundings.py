@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from tpulite.quant.calibrate import quantize_onnx
-from tpulite.quant.floats.switches import Switches, remove_roundings
+from tpulite.quant.floats.mixed import Switches, remove_roundings
 from tpulite_testing.files.onnx_builder import OnnxBuilder, run_onnx
 
 RNG = np.random.default_rng(41)

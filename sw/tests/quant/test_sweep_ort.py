@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.exactness.near_halves import APPROXIMATED
+from tpulite.quant.exactness.litert import APPROXIMATED
 from tpulite_testing.drawn.onnx_cases import OPERATORS, draw_onnx_case, run_ort
 from tpulite_testing.graphs.lowered import lower_graph
 from tpulite_testing.oracles.litert import run_golden

@@ -6,7 +6,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from tpulite.report.html.answers import picture_url
+from tpulite.report.html.head import picture_url
 
 PREFIX = "data:image/png;base64,"
 

@@ -14,7 +14,7 @@ from tpulite.golden.effects.grids import expand
 from tpulite.models import CNN_DIGITS, MLP_DIGITS
 from tpulite.program import LayerInfo, Program
 from tpulite.report.buffer_map import Block, map_buffer
-from tpulite.report.executed import command_layers, executed
+from tpulite.report.spending import command_layers, executed
 from tpulite.report.traced_run import TracedRun, trace_runs
 from tpulite.runtime.model import Model
 

@@ -8,7 +8,7 @@ from tpulite.graph.graph import Graph, Node, State, Tensor
 from tpulite.models import CNN_DIGITS
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.place import place
-from tpulite.report.html.graph_layout import lay_out
+from tpulite.report.html.network import lay_out
 from tpulite.report.network_graph import Box, NetworkGraph
 from tpulite.runtime.model import Model
 

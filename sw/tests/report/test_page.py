@@ -21,7 +21,7 @@ from tpulite.report.answers import answer
 from tpulite.report.buffer_map import map_buffer
 from tpulite.report.html import Answered, Report, write_page
 from tpulite.report.html.layers import make_roofline
-from tpulite.report.html.timeline import make_timeline
+from tpulite.report.html.page import make_timeline
 from tpulite.report.network_graph import Box, NetworkGraph
 from tpulite.report.operator_details import describe_operators
 from tpulite.report.profile import LayerProfile, Profile, profile_model

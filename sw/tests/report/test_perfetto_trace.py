@@ -11,8 +11,7 @@ from tpulite.arch.isa import Command, Engine, Opcode
 from tpulite.golden.timing import predict
 from tpulite.models import CNN_DIGITS
 from tpulite.report.buffer import buffer_use
-from tpulite.report.perfetto_trace import write_trace
-from tpulite.report.token_flows import token_flows
+from tpulite.report.perfetto_trace import token_flows, write_trace
 from tpulite.report.traced_run import TracedRun, trace_runs
 from tpulite.report.traffic import dram_traffic
 from tpulite.runtime.model import Model

@@ -12,8 +12,8 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 from tpulite.compiler.options import Options
 from tpulite.evaluate.network import Images, Network, answer_images
 from tpulite.frontend.cut import cut_graph
+from tpulite.frontend.tflite.cut import pack
 from tpulite.frontend.tflite.file import load_tflite
-from tpulite.frontend.tflite.object_form import pack
 from tpulite.models import CNN_DIGITS
 from tpulite.quant.partition import HostSegment
 from tpulite.runtime.example import draw_example

@@ -13,7 +13,7 @@ import pytest
 
 from tpulite.arch.isa import disassemble
 from tpulite.configs import named_config
-from tpulite.export.layouts import layout_fields
+from tpulite.export.network import layout_fields
 from tpulite.models import CNN_DIGITS, MLP_DIGITS, DigitsTest
 from tpulite.runtime.example import draw_example
 from tpulite.runtime.model import Model

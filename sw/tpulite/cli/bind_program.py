@@ -11,9 +11,8 @@ from tpulite.cli.reading import Reading
 from tpulite.compiler.bind import RangeProgram, ShapeRange, compile_range
 from tpulite.compiler.bind.network import Network, Node
 from tpulite.counted import first_of
-from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.files import load_image_inputs
-from tpulite.frontend.given_shapes import GivenShapes, shape_text
+from tpulite.frontend.given_shapes import FileInput, GivenShapes, shape_text
 from tpulite.graph.graph import Graph
 from tpulite.graph.layers import Affine, Conv, Elementwise, LayerGraph, Lut, Pool
 from tpulite.quant.partition import MachineSegment

@@ -31,8 +31,8 @@ from tpulite.export import (
     reference_runs,
 )
 from tpulite.export.c_text import identifier
+from tpulite.export.files import MAIN
 from tpulite.export.ranges import ExportedRange, export_range
-from tpulite.export.written import MAIN
 from tpulite.frontend.files import network_name
 from tpulite.runtime.host.libraries import library_name
 from tpulite.runtime.inputs import random_inputs

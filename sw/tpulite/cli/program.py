@@ -26,8 +26,7 @@ from tpulite.report.html import Answered
 from tpulite.report.profile import Profile, profile_run
 from tpulite.report.speed import Speed
 from tpulite.report.traced_run import TracedRun
-from tpulite.runtime.results import Results
-from tpulite.runtime.session import Session, program_graph
+from tpulite.runtime.session import Results, Session, program_graph
 
 
 @dataclass(frozen=True)

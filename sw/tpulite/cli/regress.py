@@ -14,8 +14,14 @@ from tpulite.cli.help import command, option
 from tpulite.cli.workers import Workers, study_progress, worker_options
 from tpulite.near import no_such
 from tpulite.regress.jobs import JOBS
-from tpulite.regress.regression import Outcome, run_regression, seed_ranges
-from tpulite.regress.seeds import jobs_identity, run_seeds, smallest_case
+from tpulite.regress.regression import (
+    Outcome,
+    jobs_identity,
+    run_regression,
+    run_seeds,
+    seed_ranges,
+    smallest_case,
+)
 
 _FAILURES = 10
 """Failures of a job that are printed; all are in the record."""

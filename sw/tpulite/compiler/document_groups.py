@@ -9,7 +9,7 @@ from tpulite.compiler.group.candidates import SLICES
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.ops import Buffer
 from tpulite.compiler.options import Options
-from tpulite.compiler.schedule.longest import long_first, place_in_turn
+from tpulite.compiler.schedule.allocate import long_first, place_in_turn
 from tpulite.compiler.schedule.scheduled import Lifetime
 from tpulite.graph.layers import LayerGraph
 

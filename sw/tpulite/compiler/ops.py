@@ -29,7 +29,7 @@ class Buffer:
     side: Side = Side.NEXT  #: Where its place is searched first.
     #: Another buffer of as many rows, in whose place this one may be made: each command that writes
     #: rows of this one writes only what it, or an earlier one, has read last in the same rows of
-    #: the other. A hint: allocation decides (:mod:`tpulite.compiler.schedule.in_place`).
+    #: the other. A hint: allocation decides (:mod:`tpulite.compiler.schedule.uses`).
     over: "Buffer | None" = None
 
 

@@ -25,14 +25,13 @@ from tpulite.compiler.rewrite.averages import multiply_averages
 from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.joins import align_joins
-from tpulite.compiler.rewrite.late_pixels import move_pixels_last
+from tpulite.compiler.rewrite.late_pixels import fill_vectors, move_pixels_last
 from tpulite.compiler.rewrite.maxima import separate_maxima
 from tpulite.compiler.rewrite.neighbors import join_neighbors
 from tpulite.compiler.rewrite.order import order_layers
 from tpulite.compiler.rewrite.outputs import join_outputs
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.compiler.rewrite.picks import fill_blocks, mark_views, split_picks
-from tpulite.compiler.rewrite.pixel_blocks import fill_vectors
 from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
 from tpulite.compiler.rewrite.results import leave_patches
 from tpulite.compiler.rewrite.simplify.network import simplify_layers

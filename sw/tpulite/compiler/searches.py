@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.compiler.cuts import CutSearch
+from tpulite.compiler.geometry.extents import used_blocks
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.used_blocks import used_blocks
 from tpulite.compiler.group.search import group_layers, regroup_layers
 from tpulite.compiler.lower.conv.chunks import conv_extents
 from tpulite.compiler.options import LEAST_EFFORT

@@ -6,8 +6,8 @@ from dataclasses import replace
 from tpulite.arch.isa import Command
 from tpulite.compiler.encode.tokens import insert_tokens
 from tpulite.compiler.ops import Buffer
-from tpulite.compiler.schedule.addresses import encode
 from tpulite.compiler.schedule.fit import verified
+from tpulite.compiler.schedule.schedule import encode
 from tpulite.compiler.schedule.spread import Moment, spread_buffers
 from tpulite.compiler.state import State
 from tpulite.golden.timing import predict, predict_cycles

@@ -19,9 +19,9 @@ from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement, place_activations
-from tpulite.compiler.schedule.addresses import encode as encode_schedule
 from tpulite.compiler.schedule.fit import allocate_buffers, schedule_ops
 from tpulite.compiler.schedule.online import Shortage
+from tpulite.compiler.schedule.schedule import encode as encode_schedule
 from tpulite.compiler.schedule.schedule import schedule_commands
 from tpulite.compiler.state import State, memoized, stage
 from tpulite.golden.timing import predict, predict_cycles

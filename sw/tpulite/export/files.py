@@ -4,17 +4,18 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from tpulite.arch.memory import Window
+from tpulite.atomic import write_whole
 from tpulite.export.c_text import Code, array, table
 from tpulite.export.network import ExportedNetwork, HostStep, HostTensor
 from tpulite.export.references import References, selftest_text
 from tpulite.export.sizes import Sizes
 from tpulite.export.sources import header_text, image_text, network_text
-from tpulite.export.written import write_files
 from tpulite.firmware import FOLDER
 
 _SELFTEST = "pc/selftest.c"
@@ -226,3 +227,43 @@ def describe(network: ExportedNetwork) -> dict[str, object]:
             for each in network.programs
         ],
     }
+
+
+MAIN = "main.c"
+"""The example, which users edit."""
+
+
+def write_files(
+    folder: Path, files: Mapping[str, str | bytes], main: Path, words: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """Write files and the example ``main.c``, and return the paths of those written.
+
+    A ``main.c`` that differs from what this version writes for a network of any name is kept.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to; it is made if it is not there.
+    files : mapping of str to str or bytes
+        Contents, by paths in the folder.
+    words : mapping of str to str
+        What replaces each ``@WORD@`` of the template.
+    """
+    template = main.read_text()
+    if not _is_edited(folder / MAIN, template):
+        example = template
+        for word, value in words.items():
+            example = example.replace(f"@{word}@", value)
+        files = {**files, MAIN: example}
+    for file, content in files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        data = content if isinstance(content, bytes) else content.encode()
+        write_whole(folder / file, partial(Path.write_bytes, data=data))
+    return tuple(folder / file for file in files)
+
+
+def _is_edited(path: Path, template: str) -> bool:
+    if not path.exists():
+        return False
+    written = re.sub(r"@[A-Z]+@", r"\\w+", re.escape(template))
+    return re.fullmatch(written, path.read_text(errors="replace")) is None

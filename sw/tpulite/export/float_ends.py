@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.export.calls import HostCall
-from tpulite.export.host_steps import least_floats
+from tpulite.export.host_steps import HostCall, least_floats
 from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Tensor
 from tpulite.runtime.host.ops import dequantize, quantize

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.export.calls import HostCall, PlannedCall
 from tpulite.export.float_ends import Ends, has_ends
+from tpulite.export.host_steps import HostCall, PlannedCall
 from tpulite.export.trials import BYTES, Trial
 from tpulite.graph.graph import Node, Tensor
 

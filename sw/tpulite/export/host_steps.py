@@ -2,19 +2,39 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from tpulite.arch.numerics import quantize_multiplier
-from tpulite.export.calls import HostCall, PlannedCall
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.softmax import FIXED_POINT, fixed_point_exponentials
 from tpulite.quant.own import requantize_table
-from tpulite.runtime.host.lstm import output_scale, quantized_clip
-from tpulite.runtime.host.ops import dequantize, quantize
+from tpulite.runtime.host.ops import dequantize, output_scale, quantize, quantized_clip
 from tpulite.runtime.host.tables import exponentials
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call of a function of ``tpulite_host.h``."""
+
+    function: str  #: The function.
+    arguments: str  #: Type of its arguments.
+    fields: Mapping[str, object] | int  #: The arguments; or their only value.
+    #: Arrays that more of its arguments point to: float32, int32 or uint32.
+    pointers: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call whose arguments are computed when they are needed, for which a library may run."""
+
+    reads: tuple[str, ...]  #: The tensors that it reads, one or two.
+    #: Returns the call; ValueError if its tables would not have the bits of the library.
+    make: Callable[[], HostCall]
+
 
 _INFINITY = 0x7F800000
 _INTEGERS = 256

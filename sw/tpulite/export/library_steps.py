@@ -7,13 +7,18 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.export.calls import HostCall, PlannedCall
-from tpulite.export.float_softmax import softmax_of_bytes
 from tpulite.export.float_sums import summed
 from tpulite.export.float_windows import pooled, resized
-from tpulite.export.host_steps import HOST_CALLS, host_call, stack_calls
-from tpulite.export.moves import moved
+from tpulite.export.host_steps import (
+    HOST_CALLS,
+    HostCall,
+    PlannedCall,
+    along_axis,
+    host_call,
+    stack_calls,
+)
 from tpulite.export.trials import BYTES, Trial
+from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import FUNCTIONS
@@ -223,3 +228,112 @@ def _average(trial: Trial, x: Tensor, y: Tensor) -> HostCall:
         "thresholds": high,
     }
     return HostCall("tpulite_average", "tpulite_average_sums", fields)
+
+
+_WHOLE = 2**22
+"""Below this, adding 2^23 in float32 and taking it away rounds to an integer."""
+
+_RESULTS = 2048
+"""Results at least that are compared with the library's."""
+
+
+def softmax_of_bytes(node: Node, graph: Graph, exact: Exactness) -> PlannedCall | None:
+    """Plan a softmax of bytes: dequantized, a softmax of floats, and quantized by ``node``."""
+    makers = {name: each for each in graph.nodes for name in each.outputs}
+    softmax = makers.get(node.inputs[0])
+    if softmax is None or softmax.source != "QLinearSoftmax":
+        return None
+    floats = makers[softmax.inputs[0]]
+    x, y = graph.tensors[floats.inputs[0]], graph.tensors[node.outputs[0]]
+    assert x.quantization is not None and y.quantization is not None
+    fields: dict[str, object] = along_axis(softmax, x)
+    scale, count = np.float64(x.quantization.scale[0]), x.shape[softmax["axis"]]
+    lift = np.log(np.finfo(np.float32).max / np.float32(count)) - 5  # so much may a sum be
+    exps = np.exp((-np.arange(BYTES) + max(0.0, float(lift)) / scale) * scale).astype(np.float32)
+    unit, zero_point = np.floor(np.float32(1) / y.quantization.scale[0]), y.quantization.zero_point
+    trial = Trial(graph, exact, (floats, softmax, node))
+
+    def computed(values: NDArray) -> NDArray:
+        along = np.moveaxis(values.view(x.dtype).astype(np.int64), softmax["axis"], -1)
+        parts = exps[along.max(-1, keepdims=True) - along]
+        quotients = np.rint(parts * unit / np.cumsum(parts, -1, dtype=np.float32)[..., -1:])
+        found = np.minimum(quotients + zero_point[0], np.iinfo(y.dtype).max).astype(y.dtype)
+        return np.moveaxis(found, -1, softmax["axis"])
+
+    def make() -> HostCall:
+        if unit > _WHOLE:
+            raise ValueError(f"{trial.named} cannot be exported: its scale is too small")
+        rng, compute = np.random.default_rng(0), trial.opened()
+        for _ in range(-(-_RESULTS // math.prod(x.shape))):
+            drawn = rng.integers(0, rng.integers(2, BYTES + 1), x.shape).astype(np.uint8)
+            if not np.array_equal(compute({x.name: drawn}), computed(drawn).reshape(-1)):
+                raise ValueError(
+                    f"{trial.named} cannot be exported: its library computes it otherwise"
+                )
+        more = {"zero_point": zero_point[0], "unit": unit, "exps": exps}
+        return HostCall("tpulite_softmax_quotient", "tpulite_softmax_quotients", fields | more)
+
+    return PlannedCall((x.name,), make)
+
+
+_MOST_AXES = 8
+
+
+def moved(node: Node, graph: Graph) -> PlannedCall | None:
+    """Plan the call that computes a slice, a permutation or the like; None if it is none."""
+    rule = DATA_MOVEMENT[graph.format].get(node.op)
+    names = [name for name in node.inputs if name]
+    given = [name for name in names if graph.tensors[name].data is None]
+    if rule is None or len(given) != 1 or len(node.outputs) != 1:
+        return None
+    x, y = graph.tensors[given[0]], graph.tensors[node.outputs[0]]
+    if x.dtype != y.dtype or x.dtype == "object":
+        return None
+    places = np.arange(np.prod(x.shape, dtype=np.int64)).reshape(x.shape)
+    constants = {name: graph.tensors[name].data for name in names}
+    values = [places if name == x.name else constants[name] for name in names]
+    try:
+        (found,) = rule(node, values, [y])  # type: ignore[arg-type]
+    except ValueError:  # it computes, too: a bilinear resize between pixels
+        return None
+    strides = strided(found.reshape(-1))
+    if strides is None:
+        return None
+    first, axes = strides
+    size = np.dtype(x.dtype).itemsize
+    fields = {
+        "rank": len(axes),
+        "element_bytes": size,
+        "first": size * first,
+        "extents": [extent for extent, _ in axes] or [1],
+        "steps": [size * step for _, step in axes] or [0],
+    }
+    call = HostCall("tpulite_transpose", "tpulite_transposition", fields)
+    return PlannedCall((x.name,), lambda: call)
+
+
+def strided(places: NDArray[np.int64]) -> tuple[int, list[tuple[int, int]]] | None:
+    """Return the first of places and, from the outermost axis on, extents and steps.
+
+    None if they are no such grid of few axes.
+
+    Examples
+    --------
+    >>> strided(np.array([3, 5, 13, 15]))
+    (3, [(2, 10), (2, 2)])
+    >>> strided(np.array([0, 1, 3])) is None
+    True
+    """
+    axes: list[tuple[int, int]] = []
+    while len(places) > 1:
+        step = int(places[1] - places[0])
+        other = np.flatnonzero(np.diff(places) != step)
+        extent = int(other[0]) + 1 if len(other) else len(places)
+        if len(axes) == _MOST_AXES or len(places) % extent or extent < 2:
+            return None
+        rows = places.reshape(-1, extent)
+        if (rows != rows[:, :1] + step * np.arange(extent)).any():
+            return None
+        axes.append((extent, step))
+        places = rows[:, 0]
+    return (int(places[0]), axes[::-1]) if len(places) else None

@@ -1,22 +1,22 @@
 """A network as firmware has it: an image that the chip reads, a memory, and the steps of a run."""
 
 import math
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import PAGE_BYTES, Window
-from tpulite.export.calls import HostCall
-from tpulite.export.exportable import check_exportable
-from tpulite.export.host_steps import copied
-from tpulite.export.layouts import layout_fields
+from tpulite.export.host_steps import HostCall, copied
 from tpulite.export.library_steps import planned_calls
 from tpulite.graph.graph import Graph, State, Tensor
+from tpulite.graph.layers import has_int16
 from tpulite.program import Program
 from tpulite.quant.partition import HostSegment, MachineSegment
 from tpulite.runtime.model import Model
+from tpulite.tensor_spec import TensorSpec
 
 _TYPES = ("float32", "int8", "uint8", "int16", "int32", "int64")
 """Of tensors that C knows."""
@@ -58,7 +58,7 @@ class ExportedProgram:
     constants: int
     commands: int
     windows: Mapping[Window, int]  #: First byte in the memory of each window but the constants.
-    #: Fields of their layouts, by :func:`tpulite.export.layouts.layout_fields`.
+    #: Fields of their layouts, by :func:`tpulite.export.network.layout_fields`.
     inputs: tuple[Mapping[str, object], ...]
     outputs: tuple[Mapping[str, object], ...]
 
@@ -242,3 +242,127 @@ def _windows(program: Program) -> tuple[dict[Window, int], int]:
 
 def _up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
+
+
+def check_exportable(model: Model) -> None:
+    """Check what can be checked of a network before it is compiled.
+
+    ValueError if an operator on the CPU has no function in C, all of which are named, nothing is
+    left for the machine, or an option asks for programs that differ from run to run.
+    """
+    graph = model.graph
+    refused = {}
+    for segment in model.segments:
+        if isinstance(segment, HostSegment):
+            reasons = dict(zip((node.name for node in segment.nodes), segment.reasons, strict=True))
+            for node, call in planned_calls(segment, graph, model.exactness):
+                if call is None:
+                    named = f"{node.source or node.op} {node.name!r}"
+                    refused[node.name] = f"{named} ({reasons[node.name]})"
+    if refused:
+        ends = ",".join(_ends_before(model, refused))
+        way = "--inputs and --outputs leave out what lies at the ends"
+        if ends:
+            way = f"with --outputs {shlex.quote(ends)} the network ends before that"
+        raise ValueError(
+            f"{graph.name} cannot be exported: firmware has no function for "
+            f"{'; '.join(refused.values())}; {way}"
+        )
+    if not model.layers:
+        raise ValueError(f"{graph.name} cannot be exported: nothing of it runs on the machine")
+    ends = {x for layers in model.layers for x in (*layers.inputs, *layers.outputs)}
+    wide = {x for x in ends if x in graph.tensors and graph.tensors[x].dtype == "int16"}
+    if wide or any(map(has_int16, model.layers)):
+        raise ValueError(
+            f"{graph.name} cannot be exported: firmware has no layout of int16 activations"
+        )
+    if model.options.resident:
+        raise ValueError("--resident cannot be exported: it makes another program for later runs")
+
+
+def _ends_before(model: Model, refused: Collection[str]) -> tuple[str, ...]:
+    """Return the tensors that end a network before some nodes, by their names in its file.
+
+    They are the last ones that need none of these nodes. Empty if the machine would compute
+    nothing, or the file has no such tensor.
+    """
+    graph = model.graph
+    machine = {
+        node.name
+        for segment in model.segments
+        if isinstance(segment, MachineSegment)
+        for node in segment.nodes
+    }
+    origins = {} if graph.source is None else graph.source.origins
+    made: dict[str, None] = {}
+    lost: set[str] = set()
+    read: set[str] = set()
+    for node in graph.nodes:
+        if node.name in refused or not lost.isdisjoint(node.inputs):
+            lost.update(node.outputs)
+            read.update(node.inputs)
+        else:
+            made.update(dict.fromkeys(node.outputs))
+    ends = [name for name in made if name in read or name in graph.outputs]
+    on_machine = any(node.name in machine and made.keys() & node.outputs for node in graph.nodes)
+    if not on_machine or not all(name in origins for name in ends):
+        return ()
+    keys = {name: origins[name].key for name in ends}
+    return tuple(dict.fromkeys(k if isinstance(k, str) else name for name, k in keys.items()))
+
+
+def layout_fields(
+    spec: TensorSpec, config: Config, *, tensor: int, offset: int, flip: bool = False
+) -> dict[str, object]:
+    """Return the fields of a ``tpulite_layout``.
+
+    Parameters
+    ----------
+    spec : TensorSpec
+        Where the tensor lies in its window, and how.
+    tensor : int
+        Which of the host's tensors it is.
+    offset : int
+        First byte of the window in the memory.
+    flip : bool
+        Whether the host has uint8 where the machine has int8, or the other way.
+
+    Raises
+    ------
+    ValueError
+        If packed rows and patches of it have different padding.
+    """
+    itemsize = np.dtype(spec.dtype).itemsize
+    height, width = (spec.image or (spec.m, 1))[-2:]
+    parts = spec.image[0] if spec.image and len(spec.image) == 3 else 1
+    images = 1 if spec.stacked else spec.batch
+    rows = {"count": height, "size": 1, "step": 1, "pad": 0}
+    columns = rows | {"count": width}
+    patches, packed = spec.patches, spec.packed_rows
+    if patches is not None:
+        rows, columns = (
+            dict(zip(rows, extents, strict=True))
+            for extents in zip(*(getattr(patches, name) for name in rows), strict=True)
+        )
+    fills = {lying.fill for lying in (patches, packed) if lying is not None} or {0}
+    if len(fills) > 1:
+        raise ValueError(f"Tensor {spec.name!r} is padded with {sorted(fills)}")
+    return {
+        "tensor": tensor,
+        "offset": offset + spec.offset,
+        "images": images,
+        "image_bytes": spec.nbytes(config) // images,
+        "parts": parts * (spec.batch if spec.stacked else 1),
+        "height": height,
+        "width": width,
+        "pixel_bytes": spec.channels * itemsize,
+        "flip": 0x80 if flip else 0,
+        "vector_bytes": config.array_size * itemsize,
+        "block_bytes": spec.block_bytes(config),
+        "rows": rows,
+        "columns": columns,
+        "fill": fills.pop() & 0xFF,
+        "line_bytes": 0 if packed is None else packed.vectors * config.array_size,
+        "line_pad": 0 if packed is None else packed.pad,
+        "transposed": int(packed is not None and packed.transposed),
+    }

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from tpulite.archive import ZIP, members
 from tpulite.frontend.dense_chain import load_dense_chain
-from tpulite.frontend.file_inputs import FileInput
 from tpulite.frontend.foreign import TFLITE, check_readable
-from tpulite.frontend.given_shapes import AS_IN_FILE, GivenShapes
+from tpulite.frontend.given_shapes import AS_IN_FILE, FileInput, GivenShapes
 from tpulite.graph.graph import Graph
 from tpulite.needs import require_package
 

@@ -10,8 +10,7 @@ from tpulite.command_columns import field_problems
 from tpulite.golden.effects.access import Footprint
 from tpulite.golden.effects.extents import ExtentFinder
 from tpulite.golden.effects.footprint import footprint
-from tpulite.golden.races.detector import RaceDetector
-from tpulite.golden.races.violations import Violation
+from tpulite.golden.races.detector import RaceDetector, Violation
 from tpulite.program import Program
 
 

@@ -3,8 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tpulite.graph.layer_base import Activation, Layer
-from tpulite.graph.layer_checks import check_int8, check_padding, check_pair
+from tpulite.graph.layer_base import Activation, Layer, check_int8, check_padding, check_pair
 
 Indices = tuple[int, ...]
 """Positions of an axis."""

@@ -7,8 +7,9 @@ import numpy as np
 
 from tpulite.arch.isa import OPERANDS, VECTOR, Scaling
 from tpulite.arch.numerics import INT8
-from tpulite.graph.layer_base import Activation, Layer
-from tpulite.graph.layer_checks import (
+from tpulite.graph.layer_base import (
+    Activation,
+    Layer,
     check_array,
     check_int8,
     check_padding,

@@ -11,11 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from tpulite.graph.layer_base import Activation, Layer
-from tpulite.graph.layer_checks import check_array
-from tpulite.graph.layer_matrices import MatMul, Transpose
+from tpulite.graph.layer_base import Activation, Layer, check_array
 from tpulite.graph.layer_movement import Concat, DepthToSpace, Pad, Pick, Reshape
-from tpulite.graph.layer_products import Conv, Depthwise, TransposedConv
+from tpulite.graph.layer_products import Conv, Depthwise, MatMul, Transpose, TransposedConv
 from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool, Softmax
 from tpulite.graph.requantization import Requantization
 from tpulite.program import TensorSpec

@@ -8,7 +8,7 @@ import numpy as np
 
 from tpulite.arch.isa import RECORD
 from tpulite.arch.numerics import INT8, Rounding
-from tpulite.graph.layer_checks import check_array, check_int8, check_integers
+from tpulite.graph.layer_base import check_array, check_int8, check_integers
 
 _RANGES = {
     field.name: field.range for field in RECORD.fields if field.name in ("multiplier", "shift")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from tpulite.language.bert import Bert
+from tpulite.language.bert_weights import Bert
 from tpulite.language.onnx_graph import OnnxGraph
 
 HIDDEN = "last_hidden_state"

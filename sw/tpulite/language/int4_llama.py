@@ -12,8 +12,7 @@ import tpulite
 from tpulite.language.float_llama import run_llama
 from tpulite.language.kept import kept_bytes
 from tpulite.language.llama import Llama
-from tpulite.quant.compensation import damped
-from tpulite.quant.int4 import int4_rows
+from tpulite.quant.int4 import damped, int4_rows
 from tpulite.runtime.compile_cache import add_sources
 
 Rows = tuple[np.ndarray, np.ndarray]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.frontend.tflite.object_form import pack, unpack
+from tpulite.frontend.tflite.cut import pack, unpack
 from tpulite.quant.int4 import int4_rows, pack_int4
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from tpulite.quant.compensation import compensated, damped
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Feed
+from tpulite.quant.int4 import compensated, damped
 from tpulite.quant.moments import Multiplied, moments_of
 
 QUANTIZED = "_quantized"

@@ -9,8 +9,7 @@ import onnx
 
 from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.quant.floats.observe import Feed
-from tpulite.quant.floats.padding import live_tokens, padding_input
+from tpulite.quant.floats.observe import Feed, live_tokens, padding_input
 
 _ROWS = 64
 """Outputs of a sample whose inputs count."""

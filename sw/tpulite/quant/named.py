@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization
-from tpulite.quant.exactness.expressions import evaluate_steps
+from tpulite.quant.exactness.ort import evaluate_steps
 from tpulite.quant.exactness.real import real_function
 
 _NAMES: tuple[tuple[str, Mapping[str, Any]], ...] = (

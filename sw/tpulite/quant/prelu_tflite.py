@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.frontend.tflite.object_form import pack, unpack
+from tpulite.frontend.tflite.cut import pack, unpack
 
 _DEQUANTIZE, _PRELU, _QUANTIZE = 6, 54, 114
 _FLOAT32, _INT8 = 0, 9  # of the schema

@@ -9,8 +9,7 @@ from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.frontend.padding import pad_same
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import Axes, add_constant
 from tpulite.quant.floats.curves import name_curves
 from tpulite.quant.floats.graph import Links
 

@@ -13,8 +13,7 @@ from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.graph import MOVING, ROUNDED, Links
 from tpulite.quant.floats.masks import FAR, scores_of
 from tpulite.quant.floats.mixed import floats_of
-from tpulite.quant.floats.observe import level_of
-from tpulite.quant.floats.padding import live_rows, live_tokens, padding_input
+from tpulite.quant.floats.observe import level_of, live_rows, live_tokens, padding_input
 from tpulite.quant.floats.recurrent.split import whole_recurrent
 from tpulite.quant.int4_onnx import int8_weights
 from tpulite.quant.quality import BEST, OutputSums, Quality, Sums, TensorError

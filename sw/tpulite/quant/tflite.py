@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.frontend.tflite.object_form import pack, unpack
+from tpulite.frontend.tflite.cut import pack, unpack
 from tpulite.quant.prelu_tflite import join_prelus
 
 _PARTS = ("quantizer", "recipe")

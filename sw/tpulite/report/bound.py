@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from tpulite.compiler.bind import CoreProgram, LayerPlan, NetworkPlan
-from tpulite.compiler.operators.tiling import Tiling
+from tpulite.compiler.operators.operator import Tiling
 from tpulite.program import Program, TensorSpec
 from tpulite.report.name_cell import NameCell
 from tpulite.report.profile import LayerProfile, profile_program

@@ -8,7 +8,7 @@ from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.program import Program
 from tpulite.report.buffer import find_lives
-from tpulite.report.executed import command_layers, executed
+from tpulite.report.spending import command_layers, executed
 from tpulite.report.traced_run import TracedRun
 
 _KINDS = {Window.CONSTANTS: "weights", Window.INPUT: "input"}

@@ -1,17 +1,17 @@
 """Traces of runs for Perfetto: engines as tracks, commands as slices, tokens as flows."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpulite.arch.isa import Engine, named_fields
+from tpulite.arch.isa import Command, Engine, named_fields
 from tpulite.arch.registers import EngineState
 from tpulite.needs import require_package
 from tpulite.program import Program
-from tpulite.report.executed import bytes_a_cycle, command_layers, executed, rows_needed
-from tpulite.report.token_flows import token_flows
+from tpulite.report.spending import bytes_a_cycle, command_layers, executed, rows_needed
 from tpulite.report.traced_run import TracedRun
 
 if TYPE_CHECKING:
@@ -149,3 +149,32 @@ def _arguments(program: Program, index: int, cycles: np.ndarray) -> dict[str, in
     named = {f"cycles.{state.name.lower()}": int(cycles[state]) for state in EngineState}
     states = {name: count for name, count in named.items() if count}
     return {"command": index, "opcode": command.opcode.name} | named_fields(command) | states
+
+
+def token_flows(commands: Sequence[Command]) -> list[tuple[int, int]]:
+    """Pair the commands that give tokens with those that take them.
+
+    There is a counter of tokens for each pair of engines, and each engine executes its commands in
+    order, so the nth token that an engine gives to another is the nth that this one takes from it.
+    Tokens that nobody takes have no pair.
+
+    Returns
+    -------
+    list of (int, int)
+        Indices of giver and taker, in the order of takers.
+    """
+    given: dict[tuple[Engine, Engine], deque[int]] = {}
+    takes: list[tuple[int, Engine, Engine]] = []
+    for index, command in enumerate(commands):
+        if (mine := command.engine) is None:
+            continue
+        for engine in Engine:
+            if command["signal"] >> engine & 1:
+                given.setdefault((mine, engine), deque()).append(index)
+            if command["wait"] >> engine & 1:
+                takes.append((index, engine, mine))
+    return [
+        (given[giver, taker].popleft(), index)
+        for index, giver, taker in takes
+        if given.get((giver, taker))
+    ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich import box
 from rich.table import Table
 
-from tpulite.compiler.plan.strategy import Strategy, cost
+from tpulite.compiler.plan.slabs import Strategy, cost
 from tpulite.report.strategy_map import StrategyMap, choice_name
 
 _MEANINGS = {

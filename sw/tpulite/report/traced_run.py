@@ -10,8 +10,7 @@ from tpulite.program import Program
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_run import Runner
-from tpulite.runtime.results import EngineTrace, Results
-from tpulite.runtime.session import Session, program_graph
+from tpulite.runtime.session import EngineTrace, Results, Session, program_graph
 
 CYCLE_MODEL = "cycle model"
 

@@ -12,8 +12,7 @@ from tpulite.program import Program
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.device import Device, Watched, open_device
 from tpulite.runtime.model_plan import PlannedModel
-from tpulite.runtime.results import Results
-from tpulite.runtime.session import Session
+from tpulite.runtime.session import Results, Session
 from tpulite.runtime.states import States
 
 _MEGABYTE = 1 << 20

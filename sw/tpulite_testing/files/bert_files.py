@@ -36,7 +36,7 @@ class BertFile:
     seed: int = 5
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Return float32 weights by the names of :class:`tpulite.language.bert.Bert`."""
+        """Return float32 weights by the names of :class:`tpulite.language.bert_weights.Bert`."""
         rng, width = np.random.default_rng(self.seed), self.width
         found = {}
         rows = {"words": self.vocabulary, "positions": self.positions, "types": 2}

@@ -10,7 +10,6 @@ from tpulite.frontend.onnx.read.expand import EXPANSIONS
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.frontend.tflite.operators import OPERATIONS
 from tpulite.graph.graph import Graph, Node
-from tpulite.graph.layer_matrices import MatMul, Transpose
 from tpulite.graph.layers import (
     Affine,
     Concat,
@@ -20,11 +19,13 @@ from tpulite.graph.layers import (
     Elementwise,
     Layer,
     Lut,
+    MatMul,
     Pad,
     Pick,
     Pool,
     Reshape,
     Softmax,
+    Transpose,
     TransposedConv,
 )
 from tpulite.graph.passes.fold_space_to_batch import fold_space_to_batch

@@ -3,7 +3,7 @@
 const ITEM_BYTES = { int8: 1, uint8: 1, int32: 4 };
 const NUMPY_TYPES = { int8: "i1", uint8: "u1", int32: "i4" };
 
-// The fields of a `tpulite_layout`, in their order: as tpulite.export.layouts makes them.
+// The fields of a `tpulite_layout`, in their order: as tpulite.export.network makes them.
 function layoutWords(spec, n, flip) {
   const item = ITEM_BYTES[spec.dtype];
   const image = spec.image || [spec.m, 1];

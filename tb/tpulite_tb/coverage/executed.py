@@ -11,10 +11,10 @@ from tpulite.arch.isa import Command, Drain, RecordForm, VectorOp
 from tpulite.arch.memory import PAGE_BYTES
 from tpulite.arch.numerics import Rounding
 from tpulite.golden.effects.access import FaultSite, Footprint
-from tpulite.golden.effects.vectors import record_offset
+from tpulite.golden.effects.footprint import record_offset
+from tpulite.golden.machine.arithmetic import read_records, unpack_records
 from tpulite.golden.machine.datapath import Datapath
 from tpulite.golden.machine.dram import Dram
-from tpulite.golden.machine.records import read_records, unpack_records
 from tpulite_tb.coverage.cross import Cross
 from tpulite_tb.coverage.crosses import SCALED
 

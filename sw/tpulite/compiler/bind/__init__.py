@@ -9,7 +9,7 @@ or scheduled.
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
 from tpulite.compiler.bind.cores import CoreProgram, bind_cores
 from tpulite.compiler.bind.network_plan import LayerPlan, NetworkPlan
-from tpulite.compiler.operators.shapes import Shape, ShapeRange
+from tpulite.compiler.operators.operator import Shape, ShapeRange
 
 __all__ = [
     "CoreProgram",

@@ -9,10 +9,9 @@ from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.network_plan import NetworkPlan
 from tpulite.compiler.geometry.closed_forms import Number, both, most
-from tpulite.compiler.operators.operator import Operator, tensor_spec
-from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.operator import Operator, Shape, tensor_spec
 from tpulite.compiler.operators.words import END_WORD
-from tpulite.compiler.plan.strategy import Strategy
+from tpulite.compiler.plan.slabs import Strategy
 from tpulite.counted import counted
 from tpulite.graph.layers import Conv
 from tpulite.program import TensorSpec

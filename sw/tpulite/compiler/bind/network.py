@@ -1,22 +1,22 @@
 """A network whose layers are compiled, but for their extents."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tpulite.arch.config import Config
-from tpulite.compiler.bind.join import find_parts
-from tpulite.compiler.bind.normalize import normalize
-from tpulite.compiler.bind.substitutes import averages_on_array
+from tpulite.compiler.bind.normalize import find_parts, normalize
 from tpulite.compiler.geometry.axis import Axis1D, axes_of
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
-from tpulite.compiler.operators.operator import Constants, Operator
+from tpulite.compiler.operators.operator import Constants, Operator, ShapeRange
 from tpulite.compiler.operators.pointwise import Pointwise
 from tpulite.compiler.operators.pool import Pooling
-from tpulite.compiler.operators.shapes import ShapeRange
-from tpulite.compiler.operators.steps import Maker
+from tpulite.compiler.operators.words import Maker
+from tpulite.compiler.plan.pool_cuts import suits_array
+from tpulite.compiler.rewrite.maxima import replace_by_chains, separate_maximum
 from tpulite.compiler.rewrite.patches import pack_patches
+from tpulite.compiler.rewrite.substitute import repeat_channels
 from tpulite.graph.layers import (
     Activation,
     Affine,
@@ -271,3 +271,45 @@ def _covers(layer: Layer, window: tuple[int, ...], layers: LayerGraph) -> bool:
     """Return whether a window is the whole tensor, so that it follows the extents."""
     shape = layers.activations[layer.inputs[0]].shape[:2]
     return shape == tuple(window) and len(layers.layers) > 1 and shape != (1, 1)
+
+
+def substitute_all(layers: LayerGraph) -> LayerGraph | None:
+    """Return the network with all substitutes that it has, or None if there are none.
+
+    Convolutions that are depthwise ones with a multiplier repeat channels first; maxima go along
+    one axis, then along the other. Averages stay, to be computed on the array.
+
+    Parameters
+    ----------
+    layers : LayerGraph
+        The network at any shape.
+    """
+    found = replace_by_chains(layers, _substitutes)
+    averages = any(
+        isinstance(layer, Pool) and averages_on_array(layer, layers.activations)
+        for layer in layers.layers
+    )
+    return found if averages or len(found.layers) > len(layers.layers) else None
+
+
+def averages_on_array(layer: Pool, images: Mapping[str, Activation]) -> bool:
+    """Return whether products with ones may compute a pool; not one that follows the extents."""
+    return suits_array(layer) and layer.window != images[layer.inputs[0]].shape[:2]
+
+
+def _substitutes(layer: Layer, images: Mapping[str, Activation]) -> Sequence[Layer]:
+    """Return what stands for a layer: at least itself."""
+    chain: Sequence[Layer] | None = None
+    if isinstance(layer, Conv):
+        chain = repeat_channels(layer)
+    elif isinstance(layer, Pool) and layer.window != images[layer.inputs[0]].shape[:2]:
+        chain = separate_maximum(layer, _first_axis(layer))
+    if chain is None or any(one.output in images for one in chain[:-1]):
+        return [layer]
+    return chain
+
+
+def _first_axis(layer: Pool) -> int:
+    """Return the axis along which maxima are taken first: that with which fewer rows are read."""
+    (wy, wx), (sy, sx) = layer.window, layer.stride
+    return int(wy / sy + wx / (sy * sx) > wx / sx + wy / (sy * sx))

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tpulite.compiler.bind.network import Node
-from tpulite.compiler.operators.shapes import Shape
-from tpulite.compiler.operators.tiling import Tiling
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.operators.operator import Shape, Tiling
+from tpulite.compiler.plan.slabs import Room, Strategy
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,14 @@ from tpulite.compiler.operators.operator import (
     Operator,
     Place,
     Resident,
+    Shape,
     Site,
     Task,
     begin_parts,
 )
-from tpulite.compiler.operators.shapes import Shape
-from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.transfer import DramTensor
-from tpulite.compiler.plan.strategy import Room, Strategy, choose
+from tpulite.compiler.operators.words import Step
+from tpulite.compiler.plan.slabs import Room, Strategy, choose
 from tpulite.program import LayerInfo, TensorSpec
 
 _CALM = 2

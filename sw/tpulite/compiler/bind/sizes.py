@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from tpulite.arch.memory import Window
 from tpulite.compiler.bind.network import Network, Node
-from tpulite.compiler.operators.operator import tensor_spec
-from tpulite.compiler.operators.shapes import Shape
+from tpulite.compiler.operators.operator import Shape, tensor_spec
 from tpulite.graph.layers import Conv
 from tpulite.program import TensorSpec
 

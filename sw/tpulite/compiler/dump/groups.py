@@ -9,7 +9,7 @@ from tpulite.compiler.dump.slices import picture_of_rows, slices_text
 from tpulite.compiler.dump.text import columns, short
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
-from tpulite.compiler.group.costs import Cost
+from tpulite.compiler.group.alone_costs import Cost
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.group.residency import network_cost, resident_activations

@@ -1,9 +1,11 @@
 """What a layer costs that runs by itself, as its plan cuts it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from tpulite.arch.config import Config
+from tpulite.arch.timing import LOAD_LATENCY, turnaround
 from tpulite.compiler.geometry.cut import PARTS, STRIPS
-from tpulite.compiler.group.costs import Cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
@@ -15,6 +17,29 @@ from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.compiler.plan.space import Space
 from tpulite.compiler.plan.strips import StripPlan
 from tpulite.graph.layers import Conv, Depthwise, Pick, Pool
+
+
+class Cost(NamedTuple):
+    """What a group of layers costs."""
+
+    cycles: int  #: Predicted cycles.
+    #: Rows of the unified buffer that come from and go to DRAM.
+    read: int
+    written: int
+    rows: int  #: Rows that the group takes beside images that are on chip as a whole.
+    commands: int  #: Commands, more or less.
+    #: Whether a convolution loads tiles, because strips do not fit or load too much.
+    tiled: bool = False
+
+
+def step_cycles(config: Config) -> int:
+    """Return the cycles from the end of a step to the first ones of the next that needs it.
+
+    Results go to the buffer and back. In small arrays that is quick; then a LOAD for which there
+    was no room before takes longer.
+    """
+    return max(turnaround(config), LOAD_LATENCY)
+
 
 _CONSTANTS = 4
 """Constants that do not stay take at most a quarter of the buffer at a time."""

@@ -11,10 +11,8 @@ from tpulite.compiler.geometry.slices import (
     repeated,
     step_delays,
 )
-from tpulite.compiler.group.alone_costs import streams
-from tpulite.compiler.group.block_costs import can_run_by_blocks
-from tpulite.compiler.group.costs import Cost
-from tpulite.compiler.group.group_costs import GroupCosts
+from tpulite.compiler.group.alone_costs import Cost, streams
+from tpulite.compiler.group.group_costs import GroupCosts, can_run_by_blocks
 from tpulite.compiler.group.residency import crossing_rows
 
 Key = tuple[int, int]

@@ -1,15 +1,14 @@
 """What a layer group costs: cycles, DRAM traffic and rows of the unified buffer."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tpulite.compiler.geometry.cut import PARTS
+from tpulite.compiler.geometry.extents import block_parts, plane_rows, runs_by_blocks
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.slices import step_delays
-from tpulite.compiler.group.alone_costs import alone_cost
-from tpulite.compiler.group.block_costs import blocks_cost
-from tpulite.compiler.group.costs import Cost, step_cycles
+from tpulite.compiler.geometry.slices import COLUMN_GRAIN, step_delays
+from tpulite.compiler.group.alone_costs import Cost, alone_cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
-from tpulite.compiler.group.step_positions import StepPositions, middle_step
 from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles, transfer_cycles
 from tpulite.compiler.plan.pointwise import POINTWISE
 
@@ -186,3 +185,112 @@ class _Strips:
         """Return the most rows at any time."""
         spare = min(self._largest, max(self._largest // _SPARE, self._least))
         return self._always + max(self._while) + spare
+
+
+class StepPositions(NamedTuple):
+    """Positions of an image along one axis."""
+
+    live: int  #: Those of a step.
+    kept: int  #: Those among them that are kept from the step before.
+    total: int  #: Those that all steps together compute or load.
+
+
+def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[str, StepPositions]]:
+    """Return the number of steps along an axis, and what one of them takes of every image.
+
+    :func:`tpulite.compiler.geometry.slices.plan_steps` says it for each step; this is for the
+    search, which asks for thousands of groups. The step is a largest one, with a halo on both sides
+    if there are more than two.
+
+    Parameters
+    ----------
+    table : GraphTable
+        The network.
+    group : Group
+        Layers that can all be cut along the axis.
+    axis : int
+        0 for slices of the height, 1 for columns.
+    """
+    extents, reaches = table.extents[axis], table.reaches[axis]
+    rolling = group.rolling and axis == 0
+    extent = extents[table.outputs[group.layers[-1]]]
+    grain = COLUMN_GRAIN if axis else 1
+    units = -(-extent // grain)
+    steps = min(group.columns if axis else group.slices, units)
+    size = -(-units // steps) * grain
+    begin = max(0, extent - size) // 2 // grain * grain if rolling or steps > 2 else 0
+    end = min(begin + size, extent)
+    needs: dict[str, tuple[int, int, int]] = {}  # start, stop, and where the step before ended
+    for i in reversed(group.layers):
+        name = table.outputs[i]
+        if (need := needs.get(name)) is None:  # in proportion
+            before = -(-extents[name] * begin // extent)
+            stop = max(-(-extents[name] * end // extent), before + 1)
+            need = needs[name] = (before, stop, before)
+        start, stop, before = need
+        if rolling:
+            start, stop = before, max(stop, before + 1)
+        for source, reach in zip(table.sources[i], reaches[i] or (), strict=True):
+            low, high = reach.span(start, stop)
+            known = reach.span(0, before)[1] if rolling and before else 0
+            if axis:
+                low, high = low // grain * grain, min(-(-high // grain) * grain, reach.window.size)
+            if (other := needs.get(source)) is not None:
+                low, high, known = min(low, other[0]), max(high, other[1]), max(known, other[2])
+            needs[source] = (low, high, known)
+    found: dict[str, StepPositions] = {}
+    for name, (start, stop, before) in needs.items():
+        if rolling:
+            kept = max(0, before - start)
+            found[name] = StepPositions(max(stop - before, 1) + kept, kept, extents[name])
+        else:
+            found[name] = StepPositions(stop - start, 0, _total(stop - start, steps, extents[name]))
+    return steps, found
+
+
+def _total(size: int, steps: int, extent: int) -> int:
+    """Return the positions of all steps: at the borders of the image they have half a halo."""
+    total = steps * size
+    if steps > 2:
+        total -= max(0, total - extent) // steps
+    return total
+
+
+def can_run_by_blocks(table: GraphTable, members: range, resident: frozenset[str]) -> bool:
+    """Return whether layers can run block by block: each block reads the whole input again."""
+    return (
+        runs_by_blocks(table.layers, members)
+        and block_parts(table.layers, members, table.config) > 1
+        and resident.issuperset(table.sources[members[0]])
+    )
+
+
+def blocks_cost(table: GraphTable, members: range, resident: frozenset[str]) -> Cost:
+    """Return what they cost: nothing between them goes to DRAM, and neither waits for the other.
+
+    Parameters
+    ----------
+    table : GraphTable
+        The network.
+    members : range
+        The two layers.
+    resident : frozenset of str
+        Images that stay on chip.
+    """
+    config, batch, output = table.config, table.options.batch, table.outputs[members[1]]
+    source = table.sources[members[0]][0]
+    here = output in resident
+    rows = plane_rows(table.layers, members, config, resident=here)
+    engines = [
+        table.compute(i, *(extents[table.outputs[i]] for extents in table.extents)) for i in members
+    ]
+    constants = sum(table.constants[i] for i in members)
+    read = table.rows(source) if table.enters(source, members) else 0
+    written = 0 if here and output not in table.layers.outputs else table.rows(output)
+    commands = batch * sum(each.commands for each in engines)
+    moved = DramRows(read, constants, written, commands)
+    cycles = max(
+        sum(each.mxu for each in engines) * batch + step_cycles(config),
+        dram_cycles(moved, config, table.options.timing),
+    )
+    return Cost(cycles, read + constants, written, rows, commands)

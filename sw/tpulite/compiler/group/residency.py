@@ -7,7 +7,7 @@ What is done in the end is decided when the groups are known: see
 from collections import Counter
 
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.group.costs import Cost
+from tpulite.compiler.group.alone_costs import Cost
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
 from tpulite.compiler.plan.pointwise import POINTWISE

@@ -1,14 +1,16 @@
 """Which layers run together, slice by slice: the cheapest groups by dynamic programming."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.candidates import Candidates, Key
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.group.local_search import improve, switch, total_key
 from tpulite.compiler.group.residency import resident_activations
 from tpulite.compiler.options import Options
 from tpulite.graph.layers import LayerGraph
@@ -105,3 +107,142 @@ def best_cuts(candidates: Candidates, resident: frozenset[str]) -> tuple[Group, 
         groups.append(last[count - 1])
         count = groups[-1].layers.start
     return tuple(reversed(groups))
+
+
+def total_key(candidates: Candidates, groups: tuple[Group, ...]) -> tuple[int, *Key]:
+    """Return how many groups do not fit, and the sum of the keys of all.
+
+    Images between groups stay on chip where :func:`resident_activations` says so.
+    """
+    resident = resident_activations(candidates.costs, groups)
+    misfits = first = second = 0
+    for group in groups:
+        key = candidates.key(candidates.costs.cost(group, resident))
+        # Strips of a layer alone become smaller if there is less room.
+        misfits += not candidates.fits(group, resident, strips=0.5 if group.alone else 1)
+        first, second = first + key[0], second + key[1]
+    return misfits, first, second
+
+
+def improve(
+    candidates: Candidates,
+    groups: tuple[Group, ...],
+    key: Callable[[tuple[Group, ...]], Any],
+    *,
+    moves: int,
+    seed: int,
+) -> tuple[Group, ...]:
+    """Return groups that cost no more.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Ways to run layers.
+    groups : tuple of Group
+        Groups that cover the network.
+    key : callable
+        What is to be small of groups that cover the network.
+    moves : int
+        Changes that are tried: a cut moves, vanishes or appears, a group gets another number of
+        slices, or keeps rows instead of computing them again, or the other way round.
+    seed : int
+        Seed of their choice: equal arguments give equal groups.
+    """
+    rng = random.Random(seed)
+    for _ in range(moves):
+        resident = resident_activations(candidates.costs, groups)
+        places = _moving(candidates, groups, resident)
+        if not places:
+            break
+        changed = _change(candidates, groups, rng.choice(places), resident, rng)
+        if changed is not None and key(changed) < key(groups):
+            groups = changed
+    return groups
+
+
+def switch(
+    candidates: Candidates,
+    groups: tuple[Group, ...],
+    key: Callable[[tuple[Group, ...]], Any],
+) -> tuple[Group, ...]:
+    """Return groups that cost no more: each in turn is dissolved, or a layer alone is sliced.
+
+    Parameters are those of :func:`improve`.
+    """
+    resident = resident_activations(candidates.costs, groups)
+    for place in reversed(_moving(candidates, groups, resident)):
+        group = groups[place]
+        others: tuple[Group, ...] = ()
+        if not group.alone:
+            others = tuple(candidates.alone(i, resident)[0] for i in group.layers)
+        elif candidates.table.reaches[0][group.layers[0]] is not None:
+            choice = candidates.sliced(group.layers, resident)
+            others = () if choice is None else choice[:1]
+        changed = (*groups[:place], *others, *groups[place + 1 :])
+        if others and key(changed) < key(groups):
+            groups = changed
+    return groups
+
+
+def _moving(
+    candidates: Candidates, groups: tuple[Group, ...], resident: frozenset[str]
+) -> list[int]:
+    """Return the places of groups of which not all images are on chip."""
+    touched = candidates.table.touched
+    return [i for i, group in enumerate(groups) if not touched(group.layers) <= resident]
+
+
+def _change(
+    candidates: Candidates,
+    groups: tuple[Group, ...],
+    place: int,
+    resident: frozenset[str],
+    rng: random.Random,
+) -> tuple[Group, ...] | None:
+    """Return groups with one of them changed; None if that is not possible."""
+    group = groups[place]
+    kind = rng.choice(("move", "vanish", "appear", "slices", "rolling"))
+    if kind in ("slices", "rolling"):
+        other = _other(candidates, group, kind, rng)
+        return None if other is None else (*groups[:place], other, *groups[place + 1 :])
+    intervals = list(_intervals(groups, place, kind, rng))
+    made = [candidates.best(interval, resident) for interval in intervals]
+    if not intervals or None in made:
+        return None
+    count = 1 if kind == "appear" else 2
+    chosen = tuple(choice[0] for choice in made if choice is not None)
+    return (*groups[:place], *chosen, *groups[place + count :])
+
+
+def _other(candidates: Candidates, group: Group, kind: str, rng: random.Random) -> Group | None:
+    if not group.slices or group.columns > 1:
+        return None
+    other = replace(group, rolling=not group.rolling)
+    if kind == "slices":
+        numbers = candidates.slices
+        number = numbers.index(group.slices) + rng.choice((-1, 1))
+        if number not in range(len(numbers)):
+            return None
+        other = replace(group, slices=numbers[number])
+    return other if candidates.allowed(other) else None
+
+
+def _intervals(
+    groups: tuple[Group, ...], place: int, kind: str, rng: random.Random
+) -> Iterator[range]:
+    """Yield what takes the place of a group, and of the next one unless a cut appears."""
+    layers = groups[place].layers
+    if kind == "appear":
+        if len(layers) > 1:
+            cut = rng.randrange(layers.start + 1, layers.stop)
+            yield from (range(layers.start, cut), range(cut, layers.stop))
+        return
+    if place + 1 == len(groups):
+        return
+    stop = groups[place + 1].layers.stop
+    if kind == "vanish":
+        yield range(layers.start, stop)
+        return
+    cut = layers.stop + rng.choice((-1, 1))
+    if layers.start < cut < stop:
+        yield from (range(layers.start, cut), range(cut, stop))

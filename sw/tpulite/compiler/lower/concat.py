@@ -6,15 +6,13 @@ import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Drain, Opcode, dense
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering, copy_ops
 from tpulite.compiler.lower.vector import lines_of
-from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant, channel_records
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
-from tpulite.compiler.plan.concat import Concatenation, ConcatPlan
+from tpulite.compiler.plan.rows import Concatenation, ConcatPlan
 from tpulite.graph.layers import Concat
 from tpulite.graph.requantization import IDENTITY
 

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 
 from tpulite.compiler.geometry.progressions import Progression
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.vector_commands import copy_ops
+from tpulite.compiler.lower.lowering import LayerContext, Lowering, copy_ops
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View

@@ -7,8 +7,7 @@ import numpy as np
 
 from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis, Drain, Opcode
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.lower.window import read_window
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant

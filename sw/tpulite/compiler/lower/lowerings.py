@@ -1,23 +1,22 @@
 """Which lowering a layer has."""
 
 from tpulite.compiler.lower.concat import ConcatLowering
-from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.chunks import ChunkedLowering
 from tpulite.compiler.lower.conv.conv import ConvLowering
 from tpulite.compiler.lower.depth_to_space import DepthToSpaceLowering
 from tpulite.compiler.lower.depthwise import DepthwiseLowering
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.lower.matrices.matmul import MatMulLowering
 from tpulite.compiler.lower.matrices.transpose import TransposeLowering
 from tpulite.compiler.lower.pick import PickLowering
 from tpulite.compiler.lower.pool.pool import PoolLowering
 from tpulite.compiler.lower.rearrange import PadLowering, ReshapeLowering
-from tpulite.compiler.lower.softmax import SoftmaxLowering
 from tpulite.compiler.lower.vector import (
     AffineLowering,
     ElementwiseLowering,
     LutLowering,
     MaximumLowering,
+    SoftmaxLowering,
 )
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.layer_plan import LayerPlan

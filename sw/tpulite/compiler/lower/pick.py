@@ -6,13 +6,10 @@ from itertools import product
 from tpulite.compiler.geometry.cut import PARTS
 from tpulite.compiler.geometry.progressions import Progression, consecutive, progressions
 from tpulite.compiler.geometry.slices import column_grain
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.vector_commands import copy_ops
+from tpulite.compiler.lower.lowering import LayerContext, Lowering, copy_ops
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.views import View
-from tpulite.compiler.plan.pick import span
-from tpulite.compiler.plan.rows import RowsPlan
+from tpulite.compiler.plan.rows import RowsPlan, span
 from tpulite.graph.layers import Pick
 
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
-from tpulite.compiler.lower.vector_commands import copy_ops
+from tpulite.compiler.lower.lowering import LayerContext, Lowering, copy_ops
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.rows import RowsPlan, reshape_units

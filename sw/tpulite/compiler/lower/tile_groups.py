@@ -9,10 +9,8 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.cut import STRIPS
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import COLUMN_GRAIN, part_grain, plan_columns
-from tpulite.compiler.lower.block_by_block import pair_by_blocks, strips_by_blocks
-from tpulite.compiler.lower.channels import cut_channels
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.block_by_block import cut_channels, pair_by_blocks, strips_by_blocks
+from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.lower.lowerings import lowering_of
 from tpulite.compiler.lower.rearrange import same_pixels
 from tpulite.compiler.lower.slicing import SlicedGroup

@@ -15,17 +15,24 @@ from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
-from tpulite.compiler.operators.operator import Constants, Operator, Place, Resident, Site, Task
+from tpulite.compiler.operators.operator import (
+    Constants,
+    Operator,
+    Place,
+    Resident,
+    Shape,
+    ShapeRange,
+    Site,
+    Task,
+)
 from tpulite.compiler.operators.pool import Pooling
-from tpulite.compiler.operators.shapes import Shape, ShapeRange
-from tpulite.compiler.operators.steps import Step
 from tpulite.compiler.operators.transfer import DramTensor
-from tpulite.compiler.operators.words import Batch, Origin
+from tpulite.compiler.operators.words import Batch, Origin, Step
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.stores import Store
-from tpulite.compiler.plan.pool_array import suits_array
-from tpulite.compiler.plan.strategy import Room, Strategy, cost
+from tpulite.compiler.plan.pool_cuts import suits_array
+from tpulite.compiler.plan.slabs import Room, Strategy, cost
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
 
 

@@ -15,16 +15,24 @@ from tpulite.compiler.geometry.extents import int4_tiles
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.operators.conv_commands import conv_steps
 from tpulite.compiler.operators.conv_table import ConvWork
-from tpulite.compiler.operators.operator import Constants, Operator, Task, check_window
-from tpulite.compiler.operators.shapes import Extents, Shape, ShapeRange
-from tpulite.compiler.operators.steps import Step
-from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, even_cut
+from tpulite.compiler.operators.operator import (
+    Buffers,
+    Constants,
+    Cut,
+    Extents,
+    Operator,
+    Shape,
+    ShapeRange,
+    Task,
+    Tiling,
+    check_window,
+    even_cut,
+)
+from tpulite.compiler.operators.words import Step
 from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights
-from tpulite.compiler.plan.chunks import MOST_BLOCKS
-from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
+from tpulite.compiler.plan.conv_facts import MOST_BLOCKS, ActivationExtents, ConvFacts
 from tpulite.compiler.plan.conv_slabs import BY_TILE, STAYING, Slots, conv_strategies, slab_rows
-from tpulite.compiler.plan.slabs import slab_bounds
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.slabs import Room, Strategy, slab_bounds
 from tpulite.graph.layers import Conv
 from tpulite.program import PackedRows, TensorSpec
 

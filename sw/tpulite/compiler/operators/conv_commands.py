@@ -9,19 +9,21 @@ from tpulite.arch.isa import BYTE_STEPS, Drain, Engine, Opcode
 from tpulite.compiler.geometry.closed_forms import Number, pick
 from tpulite.compiler.operators.conv_regions import cut_regions, cut_slabs
 from tpulite.compiler.operators.conv_table import ConvWork, conv_numbers, units_of
-from tpulite.compiler.operators.steps import (
+from tpulite.compiler.operators.transfer import DramTensor, load_constants
+from tpulite.compiler.operators.words import (
     CONSTANT,
+    Batch,
     Computes,
     Loads,
     Needs,
+    Origin,
     Step,
     Stores,
+    commands,
     no_stores,
 )
-from tpulite.compiler.operators.transfer import DramTensor, load_constants
-from tpulite.compiler.operators.words import Batch, Origin, commands
+from tpulite.compiler.plan.conv_facts import Units
 from tpulite.compiler.plan.segments import Indices, Segments, Table, runs
-from tpulite.compiler.plan.units import Units
 
 
 def conv_steps(works: Sequence[ConvWork]) -> list[Step]:

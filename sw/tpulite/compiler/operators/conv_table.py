@@ -6,12 +6,10 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.compiler.geometry.closed_forms import grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
-from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
+from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts, Units
 from tpulite.compiler.plan.conv_slabs import BY_TILE, LARGE_UNITS, STAYING, slab_rows
 from tpulite.compiler.plan.segments import numbers
-from tpulite.compiler.plan.slabs import slab_cuts
-from tpulite.compiler.plan.strategy import Room, Strategy
-from tpulite.compiler.plan.units import Units
+from tpulite.compiler.plan.slabs import Room, Strategy, slab_cuts
 
 _SIZES = ("panels", "slab_rows", "in_slot", "out_slot", "in_columns", "out_columns", "weights_at")
 

@@ -8,10 +8,19 @@ from tpulite.arch.isa import CONV, Axis, Drain, Engine, Opcode
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, pick
 from tpulite.compiler.operators.conv_regions import cut_slabs
 from tpulite.compiler.operators.depthwise_table import FilterWork, filter_numbers
-from tpulite.compiler.operators.steps import Computes, Loads, Needs, Step, Stores, no_stores
 from tpulite.compiler.operators.transfer import DramTensor, load_constants
-from tpulite.compiler.operators.words import Batch, Origin, commands
-from tpulite.compiler.plan.depthwise_pattern import Taps
+from tpulite.compiler.operators.words import (
+    Batch,
+    Computes,
+    Loads,
+    Needs,
+    Origin,
+    Step,
+    Stores,
+    commands,
+    no_stores,
+)
+from tpulite.compiler.plan.depthwise import Taps
 from tpulite.compiler.plan.depthwise_plan import even_parts
 from tpulite.compiler.plan.segments import Indices, Segments, Table, cut_parts
 

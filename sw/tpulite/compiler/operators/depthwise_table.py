@@ -7,8 +7,7 @@ from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
 from tpulite.compiler.plan.depthwise import FilterFacts, filter_rows, pitch_of, stays
 from tpulite.compiler.plan.segments import numbers
-from tpulite.compiler.plan.slabs import slab_cuts
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.slabs import Room, Strategy, slab_cuts
 
 _SIZES = ("slots", "weight_slots", "in_slot", "out_slot", "tile_rows")
 

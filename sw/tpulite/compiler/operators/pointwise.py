@@ -11,24 +11,36 @@ from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, cuts, grain
-from tpulite.compiler.operators.operator import Constants, Operator, Resident, Site, Task
-from tpulite.compiler.operators.shapes import Extents, Shape
-from tpulite.compiler.operators.steps import (
+from tpulite.compiler.operators.operator import (
+    Buffers,
+    Constants,
+    Extents,
+    Operator,
+    Resident,
+    Shape,
+    Site,
+    Task,
+    Tiling,
+    block_cut,
+    even_cut,
+)
+from tpulite.compiler.operators.transfer import DramTensor, load_constants
+from tpulite.compiler.operators.words import (
     CONSTANT,
+    Batch,
     Computes,
     Loads,
     Needs,
+    Origin,
     Step,
     Stores,
+    commands,
     no_stores,
 )
-from tpulite.compiler.operators.tiling import Buffers, Tiling, block_cut, even_cut
-from tpulite.compiler.operators.transfer import DramTensor, load_constants
-from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.place.constants import operand_records
 from tpulite.compiler.place.weights import layer_records
 from tpulite.compiler.plan.pointwise import SLOTS, PointwiseFacts, pointwise_facts, pointwise_plans
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.slabs import Room, Strategy
 from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut
 
 _SOURCES = Origin.SOURCE, Origin.SECOND_SOURCE

@@ -1,27 +1,47 @@
 """Pooling, bound to shapes."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import VectorOp
+from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.geometry.axis import Axis1D, axes_of
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div
-from tpulite.compiler.operators.operator import Constants, Operator, Task
-from tpulite.compiler.operators.pool_commands import PoolCommands
-from tpulite.compiler.operators.shapes import Extents, Shape
-from tpulite.compiler.operators.steps import Step
-from tpulite.compiler.operators.tiling import Buffers, Cut, Tiling, block_cut, even_cut
+from tpulite.compiler.geometry.closed_forms import Number, ceil_div, cuts, grain
+from tpulite.compiler.operators.operator import (
+    Buffers,
+    Constants,
+    Cut,
+    Extents,
+    Operator,
+    Resident,
+    Shape,
+    Site,
+    Task,
+    Tiling,
+    block_cut,
+    even_cut,
+)
+from tpulite.compiler.operators.transfer import DramTensor, load_constants
+from tpulite.compiler.operators.words import (
+    Batch,
+    Computes,
+    Loads,
+    Needs,
+    Origin,
+    Step,
+    Stores,
+    commands,
+    no_stores,
+)
 from tpulite.compiler.place.constants import common_record
 from tpulite.compiler.plan.pool import PoolFacts, pool_rows, pool_strategies
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW
 from tpulite.compiler.plan.requantizations import pool_requantization
-from tpulite.compiler.plan.slabs import slab_bounds
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.slabs import Room, Strategy, slab_bounds
 from tpulite.graph.layers import Pool
 
 
@@ -145,3 +165,220 @@ class Pooling(Operator):
             requantization = pool_requantization(self.layer, count)
             self._records[count] = common_record(requantization, self.config).tobytes()
         return self._records[count]
+
+
+class PoolCommands:
+    """Commands of one shape.
+
+    Parameters
+    ----------
+    facts : PoolFacts
+        The layer.
+    shape : Shape
+        Shape of its input.
+    strategy : Strategy
+        How to cut it up.
+    site : Site
+        Where everything is.
+
+    Attributes
+    ----------
+    sizes : tuple of two arrays of int
+        Rows of the windows of each part of the height, and columns of those of the width: in a
+        region of two parts all windows are alike.
+    """
+
+    def __init__(self, facts: PoolFacts, shape: Shape, strategy: Strategy, site: Site) -> None:
+        self._facts, self._shape, sizes = facts, shape, strategy.sizes
+        self._source, self._target = site.sources[0], site.target
+        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        room = Room(0, (sourced,), stored)
+        self._rows = rows = pool_rows(facts, *shape[:3], room)
+        self._columns = facts.x.outputs(shape.width)
+        self._groups, self._blocks, self._panels = (
+            sizes[name] for name in ("groups", "tile_blocks", "panels")
+        )
+        # What each slab and each panel computes, and what it reads.
+        self._cut = strategy.kind.endswith("panel")
+        self._slots = slots = sizes["slots"]
+        self._bounds = slab_bounds(strategy.mode, sizes["parts"], rows)
+        self._top, self._bottom = facts.y.reads(
+            self._bounds[:-1], self._bounds[1:], shape.height, grain(rows.in_bytes)
+        )
+        unit = BEAT_BYTES // min(BEAT_BYTES, facts.config.row_bytes)
+        self._across = cuts(self._columns, self._panels, unit)
+        self._left, self._right = facts.x.reads(
+            self._across[:-1], self._across[1:], shape.width, unit
+        )
+        # Tiles: slabs, then panels, then groups of blocks.
+        counts = len(self._top), self._panels, self._groups
+        self._tile = tile = np.arange(counts[0] * counts[1] * counts[2])
+        self._slab, self._panel, group = np.unravel_index(tile, counts)
+        self._first_block = group * self._blocks
+        # Places: records, inputs, outputs.
+        self._in_pitch, self._out_pitch = sizes["in_columns"], sizes["out_columns"]
+        self._in_block = sizes["in_rows"] * self._in_pitch
+        self._out_block = sizes["slab_rows"] * self._out_pitch
+        in_slot, out_slot = sizes["in_slot"], sizes["out_slot"]
+        first = facts.record_rows
+        self._in_row = first + tile % slots * in_slot
+        self._out_row = first + slots * in_slot + tile % slots * out_slot
+        self._seen, self._done = self._top, self._bounds[:-1]
+        if isinstance(self._source, Resident):
+            self._in_block = self._source.block_rows
+            self._in_row = self._first_block * self._in_block
+            self._seen = np.zeros_like(self._top)
+        if isinstance(self._target, Resident):
+            self._out_block = self._target.block_rows
+            self._out_row = self._first_block * self._out_block
+            self._done = np.zeros_like(self._done)
+        self._cut_axes()
+
+    def _cut_axes(self) -> None:
+        """Cut both axes where slabs, panels and images begin, and where windows change."""
+        facts, shape = self._facts, self._shape
+        images = np.arange(shape.batch)[:, None] * self._rows.out_height
+        runs = (images + facts.y.runs(shape.height)).ravel()
+        y = np.union1d(self._bounds, runs)
+        x = np.union1d(self._across, facts.x.runs(shape.width))
+        self._y, self._y_count = y[:-1], np.diff(y)
+        self._x, self._x_count = x[:-1], np.diff(x)
+        image, row = np.divmod(self._y, self._rows.out_height)
+        first, stop = facts.y.clip(row, shape.height)
+        self._y_from = image * shape.height + first
+        self._x_from, right = facts.x.clip(self._x, shape.width)
+        self.sizes = stop - first, right - self._x_from
+
+    def step(
+        self, fields: Mapping[str, int], param_row: np.ndarray, records: int, rows: int
+    ) -> Step:
+        """Return all commands.
+
+        Parameters
+        ----------
+        fields : mapping of str to int
+            Fields that are the same for all shapes.
+        param_row : array of int
+            Row of the record of each pair of parts, from the first one on.
+        records, rows : int
+            Where the records begin, counted from the layer's constants, and their rows.
+        """
+        words, owner = self._pool(fields, param_row)
+        count = len(self._tile)
+        starts = np.searchsorted(owner, np.arange(count + 1))
+        first, last = starts[:-1], starts[1:] - 1
+        loads = []
+        if rows:
+            zero = np.zeros(1, np.int64)
+            place = load_constants(records, rows, zero)
+            loads.append(Loads(place, zero, zero))
+        stop = (self._bottom * self._shape.width)[self._slab]
+        reads, slot_freed = {}, None
+        if isinstance(self._source, DramTensor):
+            freed = np.full(count, -1)
+            freed[self._slots :] = last[: -self._slots]
+            loads.append(Loads(self._load(self._source), first, first, freed, 0, Needs(stop)))
+        else:
+            reads[0] = Needs(stop[owner])
+        begins = (self._bounds[:-1] * self._columns)[self._slab]
+        stores = no_stores()
+        if isinstance(self._target, DramTensor):
+            stores = Stores(self._store(self._target), last)
+            slot_freed = np.maximum(owner - self._slots, -1)
+        else:
+            begins = begins[owner]
+        computes = Computes(Engine.VPU, words, freed=slot_freed, reads=reads)
+        return Step(tuple(loads), computes, stores, begins)
+
+    def _pool(self, fields: Mapping[str, int], param_row: np.ndarray) -> tuple[Batch, np.ndarray]:
+        """Return VECTORs in order, and the tile of each."""
+        slab = np.searchsorted(self._bounds, self._y, "right") - 1
+        panel = np.searchsorted(self._across, self._x, "right") - 1
+        # If no part has two rows, the rows of a command are the blocks of a tile.
+        whole = int(self._y_count.max()) == 1
+        each = (slab[:, None] * self._panels + panel) * self._groups
+        each = each[:, :, None, None] + np.arange(self._groups)[:, None]
+        each = np.broadcast_to(each, (*each.shape[:3], 1 if whole else self._blocks))
+        order = np.argsort(each, axis=None, kind="stable")
+        i, j, _, block = np.unravel_index(order, each.shape)
+        tile = each.ravel()[order]
+
+        down, right = self._y_from - self._seen[slab], self._x_from - self._left[panel]
+        a_row = self._in_row[tile] + block * self._in_block
+        a_row += down[i] * self._in_pitch + right[j]
+        down, right = self._y - self._done[slab], self._x - self._across[panel]
+        out_row = self._out_row[tile] + block * self._out_block
+        out_row += down[i] * self._out_pitch + right[j]
+        sourced, stored = (isinstance(x, DramTensor) for x in (self._source, self._target))
+        origins = {
+            "a_row": Origin.TILES if sourced else Origin.SOURCE,
+            "out_row": Origin.TILES if stored else Origin.TARGET,
+            "param_row": Origin.TILES,
+        }
+        words = commands(
+            Opcode.VECTOR,
+            len(order),
+            origins,
+            **fields,
+            rows=self._blocks if whole else self._y_count[i],
+            columns=self._x_count[j],
+            a_row=a_row,
+            a_pitch=self._in_block if whole else self._in_pitch * self._facts.y.stride,
+            a_step=self._facts.x.stride,
+            window_rows=self.sizes[0][i],
+            window_columns=self.sizes[1][j],
+            window_pitch=self._in_pitch,
+            out_row=out_row,
+            out_pitch=self._out_block if whole else self._out_pitch,
+            out_step=1,
+            param_row=param_row[i, j],
+        )
+        return words, tile
+
+    def _load(self, source: DramTensor) -> Batch:
+        width, height = self._shape.width, self._bottom - self._top
+        if self._cut:
+            return source.rectangles(
+                Opcode.LOAD,
+                self._first_block,
+                self._top[self._slab] * width + self._left[self._panel],
+                (height[self._slab], (self._right - self._left)[self._panel]),
+                width,
+                self._in_row,
+                self._in_pitch,
+            )
+        return self._slabs(
+            Opcode.LOAD, source, self._top * width, height * width, self._in_row, self._in_block
+        )
+
+    def _store(self, target: DramTensor) -> Batch:
+        height = np.diff(self._bounds)
+        if self._cut:
+            return target.rectangles(
+                Opcode.STORE,
+                self._first_block,
+                self._bounds[self._slab] * self._columns + self._across[self._panel],
+                (height[self._slab], np.diff(self._across)[self._panel]),
+                self._columns,
+                self._out_row,
+                self._out_pitch,
+            )
+        first = self._bounds[:-1] * self._columns
+        return self._slabs(
+            Opcode.STORE, target, first, height * self._columns, self._out_row, self._out_block
+        )
+
+    def _slabs(
+        self,
+        opcode: Opcode,
+        tensor: DramTensor,
+        first: np.ndarray,
+        length: np.ndarray,
+        row: np.ndarray,
+        pitch: int,
+    ) -> Batch:
+        """Encode transfers of whole rows of the blocks of each tile."""
+        # A number, if it is the only one, tells whether blocks lie without a gap.
+        size = length[self._slab] if len(length) > 1 else int(length[0])
+        blocks = self._first_block, self._blocks
+        return tensor.transfer(opcode, blocks, (first[self._slab], size), row, pitch)

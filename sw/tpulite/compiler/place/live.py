@@ -4,11 +4,11 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.extents import (
     activation_rows,
     constant_rows,
+    plane_rows,
     rows_at_once,
     vectors_of_row,
 )
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.planes import plane_rows
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
 from tpulite.compiler.geometry.views import view_roots
 from tpulite.compiler.group.residency import passing_activations

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
 from tpulite.arch.memory import Window
+from tpulite.compiler.geometry.extents import pack_rows, sole_reader
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.geometry.packed_rows import pack_rows, sole_reader
 from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool

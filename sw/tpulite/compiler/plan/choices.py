@@ -12,8 +12,8 @@ from tpulite.arch.effects import tile_rows
 from tpulite.arch.timing import row_cycles
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.plan.alone import Surroundings, alone_cycles
-from tpulite.compiler.plan.chunks import CHUNK_STYLES, MOST_BLOCKS, chunks
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
+from tpulite.compiler.plan.conv_facts import CHUNK_STYLES, MOST_BLOCKS, chunks
 
 _TAILS = {"one": (1,), "half": (1, 1), "quarter": (3, 1), "sixth": (3, 2, 1)}
 """Relative sizes of the pieces of the last n-block."""

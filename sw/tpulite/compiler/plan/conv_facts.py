@@ -1,18 +1,109 @@
 """What plans of convolutions are made from: of one shape, of ranges of shapes, in groups."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 
+import numpy as np
+
+from tpulite.arch import isa
 from tpulite.arch.config import Config
 from tpulite.arch.effects import tile_rows
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
 from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D, most_outputs
 from tpulite.compiler.geometry.closed_forms import Number
+from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, cut_kernel, pass_tiles
-from tpulite.compiler.plan.chunks import MOST_BLOCKS
 from tpulite.compiler.plan.segments import numbers
-from tpulite.compiler.plan.units import Units
+
+
+@dataclass(frozen=True)
+class Units:
+    """Pieces of the weights; one command multiplies one of them. All arrays have one length."""
+
+    output: np.ndarray  #: The n-block that it belongs to; units of an n-block are adjacent.
+    number: np.ndarray  #: Its number in the n-block.
+    final: np.ndarray  #: Whether it is the last one of the n-block, behind which lie the records.
+    #: First channel block, and how many.
+    block: np.ndarray
+    blocks: np.ndarray
+    #: Kernel rows and columns: the first one, and how many.
+    row: np.ndarray
+    rows: np.ndarray
+    column: np.ndarray
+    columns: np.ndarray
+    offset: np.ndarray  #: First byte in the constants.
+    weight_rows: np.ndarray  #: Rows of the buffer that the weights take.
+    buffer_rows: np.ndarray  #: The same with the records.
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """All arrays, as rows in the order of the parameters."""
+        return np.array([getattr(self, field.name) for field in fields(self)])
+
+    @cached_property
+    def largest(self) -> int:
+        """Rows of the largest unit."""
+        return int(self.buffer_rows.max())
+
+    @cached_property
+    def total(self) -> int:
+        """Rows of all units."""
+        return int(self.buffer_rows.sum())
+
+    @cached_property
+    def most(self) -> int:
+        """Most units of an n-block."""
+        return int(self.number.max()) + 1
+
+    @classmethod
+    def of(
+        cls, passes: Sequence[Sequence[Pass]], record_rows: int, tile_rows: int, config: Config
+    ) -> "Units":
+        """Return the units of all n-blocks: a pass each, and records behind the last one.
+
+        Parameters
+        ----------
+        passes : sequence of sequence of Pass
+            By n-block.
+        record_rows : int
+            Rows of the buffer that the records of an n-block take.
+        tile_rows : int
+            Rows that a weight tile takes.
+        config : Config
+            The machine.
+        """
+        tables: dict[int, np.ndarray] = {}  # n-blocks share passes
+        for parts in passes:
+            if id(parts) not in tables:
+                tables[id(parts)] = _table(parts)
+        columns = np.concatenate([tables[id(parts)] for parts in passes], 1)
+        number, last, block, blocks, row, rows, column, widths, tiles = columns
+        sizes = tiles * tile_rows + last * record_rows
+        return cls(
+            output=np.repeat(np.arange(len(passes)), [len(parts) for parts in passes]),
+            number=number,
+            final=last > 0,
+            block=block,
+            blocks=blocks,
+            row=row,
+            rows=rows,
+            column=column,
+            columns=widths,
+            offset=(np.cumsum(sizes) - sizes) * config.row_bytes,
+            weight_rows=tiles * tile_rows,
+            buffer_rows=sizes,
+        )
+
+
+def _table(parts: Sequence[Pass]) -> np.ndarray:
+    """Return of each pass its number, whether it is the last, six numbers of places, and tiles."""
+    rows = []
+    for number, part in enumerate(parts):
+        ranges = ((x.start, len(x)) for x in (part.blocks, part.rows, part.columns))
+        places = (value for pair in ranges for value in pair)
+        rows.append((number, number == len(parts) - 1, *places, part.tiles))
+    return np.array(rows).T
 
 
 @dataclass(frozen=True)
@@ -178,3 +269,59 @@ class ConvFacts:
         """Most output columns of a command that does not compute whole rows."""
         taps = int(self.small.columns.max())
         return most_outputs(LARGEST_EXTENT, taps, self.x.stride, self.x.dilation)
+
+
+MOST_BLOCKS = isa.CONV.limit("blocks")
+"""Most channel blocks of a command."""
+
+
+def _grow(blocks: int) -> list[int]:
+    sizes, size = [], 1
+    while blocks:
+        sizes.append(min(size, blocks))
+        blocks -= sizes[-1]
+        size = sum(sizes)
+    return sizes
+
+
+def _taper(blocks: int, part: int) -> list[int]:
+    sizes = []
+    while blocks:
+        sizes.append(-(-blocks // part))
+        blocks -= sizes[-1]
+    return sizes
+
+
+def _equal(blocks: int, parts: int) -> list[int]:
+    return [len(piece) for piece in split(blocks, parts, 1)]
+
+
+CHUNK_STYLES = {
+    "whole": lambda k: [k],
+    "last": lambda k: [k - 1, 1],
+    "halves": lambda k: _equal(k, 2),
+    "quarters": lambda k: _equal(k, 4),
+    "eighths": lambda k: _equal(k, 8),
+    "grow": _grow,
+    "taper": lambda k: _taper(k, 3),
+    "slow taper": lambda k: _taper(k, 4),
+    "shrink": lambda k: _grow(k)[::-1],
+    "ones": lambda k: [1] * k,
+}
+"""Ways to cut K into chunks."""
+
+
+def chunks(blocks: int, style: str) -> tuple[int, ...]:
+    """Cut channel blocks into chunks that a command can do.
+
+    Examples
+    --------
+    >>> chunks(10, "grow"), chunks(10, "last")
+    ((1, 1, 2, 4, 2), (9, 1))
+    """
+    return tuple(
+        size
+        for chunk in CHUNK_STYLES[style](blocks)
+        if chunk
+        for size in _equal(chunk, -(-chunk // MOST_BLOCKS))
+    )

@@ -6,8 +6,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import RecordForm
 from tpulite.compiler.geometry.axis import Axis1D, axes_of
 from tpulite.compiler.geometry.closed_forms import ceil_div
-from tpulite.compiler.geometry.extents import int4_tiles
-from tpulite.compiler.geometry.used_blocks import used_runs
+from tpulite.compiler.geometry.extents import int4_tiles, used_runs
 from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.compiler.plan.space import Placed
 from tpulite.graph.layers import Conv

@@ -21,8 +21,7 @@ from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.ring import AROUND
-from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
-from tpulite.compiler.plan.strategy import Room, Strategy, unmet
+from tpulite.compiler.plan.slabs import Room, Strategy, WindowedRows, slab_modes, unmet
 
 STAYING = ("resident", "followed")
 """Kinds of strategies whose weights are loaded once."""

@@ -2,13 +2,20 @@
 
 from collections.abc import Sequence
 
-from tpulite.compiler.plan.concat import ConcatPlan, concat_plan
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.conv_layer import conv_facts
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows, depthwise_rows
-from tpulite.compiler.plan.pick import depth_to_space_plan, pick_plan
 from tpulite.compiler.plan.pool_cuts import PoolPlan, pool_plan
-from tpulite.compiler.plan.rows import RowsPlan, pointwise_plan, reshape_plan, rows_plan
+from tpulite.compiler.plan.rows import (
+    ConcatPlan,
+    RowsPlan,
+    concat_plan,
+    depth_to_space_plan,
+    pick_plan,
+    pointwise_plan,
+    reshape_plan,
+    rows_plan,
+)
 from tpulite.compiler.plan.space import Placed, Space
 from tpulite.compiler.plan.strips import StripPlan, strip_plan
 from tpulite.graph.layers import (

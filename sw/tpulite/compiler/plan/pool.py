@@ -10,8 +10,7 @@ from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
-from tpulite.compiler.plan.slabs import WindowedRows, slab_modes
-from tpulite.compiler.plan.strategy import Room, Strategy
+from tpulite.compiler.plan.slabs import Room, Strategy, WindowedRows, slab_modes
 
 _SLOTS = 3
 """Places of tiles of the input, and as many of the output: for what is loaded, computed, stored."""

@@ -2,18 +2,39 @@
 
 A layer of single pixels does the same to each part of the channels. Before they become pixels,
 parts share vectors; and what becomes pixels in a result of the network, the host moves.
+
+Rectangles of pixels as channels of layers that see each element by itself.
+
+Vectors of few channels, or of channels that are no multiple of a vector, are partly empty. Between
+inputs and results of a network the host can fill them with more pixels.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.compiler.plan.layer_cost import compute_cycles, conv_cycles
+from tpulite.arch.isa import VectorOp
+from tpulite.arch.memory import Window
+from tpulite.arch.timing import vector_overhead
+from tpulite.compiler.geometry.extents import activation_rows
+from tpulite.compiler.plan.layer_cost import compute_cycles, conv_cycles, transfer_cycles
 from tpulite.compiler.rewrite.picks import has_blocks
-from tpulite.compiler.rewrite.pixel_blocks import repeated_record
 from tpulite.compiler.rewrite.results import can_be_left, tables_to_host
-from tpulite.graph.layers import Activation, Conv, DepthToSpace, LayerGraph, Lut, Requantization
+from tpulite.graph.layers import (
+    Activation,
+    Affine,
+    Conv,
+    DepthToSpace,
+    Depthwise,
+    Elementwise,
+    Layer,
+    LayerGraph,
+    Lut,
+    Requantization,
+)
+from tpulite.program import Patches, TensorSpec
 
 _LESS = 0.8
 """Part of the cycles that the layers may take in the other order."""
@@ -99,3 +120,180 @@ def _engines(
             blocks = -(-channels // config.array_size)
             array += conv_cycles(blocks, channels, (height, width), config).mxu
     return array, vectors
+
+
+_LEAST = 16
+"""A sixteenth of the cycles must be saved, or the host has to move pixels for nothing."""
+
+_MORE = 200
+"""A larger rectangle must save such a part: its channels are more blocks, and so more commands."""
+
+_Shape = tuple[int, int, int]
+
+
+def fill_vectors(layers: LayerGraph, config: Config) -> LayerGraph:
+    """Return the network with rectangles of pixels as channels, where that saves cycles.
+
+    That is done for layers of single elements whose activations come from and go to the host.
+    """
+    for some in _together(layers):
+        shape = layers.activations[some[0].output].shape
+        if all(_of_elements(layer, layers, shape) for layer in some):
+            names = _images(some, layers)
+            if names is not None and (size := _rectangle(some, layers, config)) != (1, 1):
+                layers = _filled(layers, some, names, size)
+    return layers
+
+
+def _together(layers: LayerGraph) -> list[list[Layer]]:
+    """Return layers by the activations, other than known ones, that they share."""
+    found: list[tuple[set[str], list[Layer]]] = []
+    for layer in layers.layers:
+        names = {layer.output, *layer.inputs} - layers.constants.keys()
+        mine = [each for each in found if each[0] & names]
+        found = [each for each in found if not each[0] & names]
+        joined = [one for _, some in mine for one in some]
+        found.append((names.union(*(known for known, _ in mine)), [*joined, layer]))
+    return [some for _, some in found]
+
+
+def _of_elements(layer: Layer, layers: LayerGraph, shape: _Shape) -> bool:
+    """Return whether each element of a result depends on those in its place alone."""
+    if isinstance(layer, Depthwise):
+        geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
+        if geometry != (1, 1, 1, 1, 0, 0, 0, 0) or layer.requantization is None:
+            return False
+    elif not isinstance(layer, Affine | Elementwise | Lut):
+        return False
+    names = (*layer.inputs, layer.output)
+    return all(layers.activations[x].shape == shape or x in layers.constants for x in names)
+
+
+def _images(some: Iterable[Layer], layers: LayerGraph) -> set[str] | None:
+    """Return all activations of some layers, or None if the host has one in another form."""
+    names = {name for layer in some for name in (*layer.inputs, layer.output)}
+    return None if names & layers.packed.keys() else names
+
+
+def _rectangle(some: list[Layer], layers: LayerGraph, config: Config) -> tuple[int, int]:
+    """Return the smallest rectangle with which some layers take about the fewest cycles."""
+    height, width, _ = layers.activations[some[0].output].shape
+    cycles = _cycles(some, layers, (1, 1), config)
+    least, best = cycles - cycles // _LEAST - 1, (1, 1)
+    limit = config.array_size
+    sizes = (
+        (y, x) for y in range(1, min(height, limit) + 1) for x in range(1, min(width, limit) + 1)
+    )
+    for size in sorted(sizes, key=lambda size: (size[0] * size[1], size[0])):
+        if size[0] * size[1] > limit:
+            break
+        cycles = _cycles(some, layers, size, config)
+        if cycles < least:
+            least, best = cycles - cycles // _MORE, size
+    return best
+
+
+def _cycles(some: list[Layer], layers: LayerGraph, size: tuple[int, int], config: Config) -> int:
+    """Return about the cycles of all engines for some layers with rectangles as channels.
+
+    Each block of channels has records of its own, and each one of a product a command.
+    """
+    image = Activation(_patched(layers.activations[some[0].output].shape, size))
+    blocks = -(-image.shape[2] // config.array_size)
+    names = {name for layer in some for name in (*layer.inputs, layer.output)}
+    whole = names & {*layers.inputs, *layers.outputs, *layers.constants}
+    by_channel = {name for name in whole if layers.activations[name].shape[:2] == (1, 1)}
+    rows = len(whole - by_channel) * activation_rows(image, config) + len(by_channel) * blocks
+    cycles = 0
+    for layer in some:
+        one = _repeated(layer, size[0] * size[1])
+        images = (image,) * (len(one.inputs) + 1)
+        cycles += sum(compute_cycles(one, images, image.shape[:2], config)[:2])
+        if isinstance(one, Affine | Depthwise):
+            rows += blocks * config.record_rows
+        if isinstance(one, Affine):
+            cycles += (blocks - 1) * vector_overhead(VectorOp.AFFINE, config)
+    return cycles + transfer_cycles(rows, config)
+
+
+def _patched(shape: _Shape, size: tuple[int, int]) -> _Shape:
+    """Return the shape with rectangles of pixels as channels."""
+    height, width, channels = shape
+    return -(-height // size[0]), -(-width // size[1]), size[0] * size[1] * channels
+
+
+def _filled(
+    layers: LayerGraph, some: list[Layer], names: set[str], size: tuple[int, int]
+) -> LayerGraph:
+    """Return the network with rectangles of pixels as channels of some layers."""
+    pixels = size[0] * size[1]
+    images, constants = dict(layers.activations), dict(layers.constants)
+    known = {name: f"{name} for {some[0].output}" for name in names & constants.keys()}
+    for name in names:
+        if (value := constants.get(name)) is None:
+            images[name] = replace(images[name], shape=_patched(images[name].shape, size))
+            continue
+        by_channel = value.shape[:2] == (1, 1)
+        wide = np.tile(value, pixels) if by_channel else _patches(value, size)
+        constants[known[name]], images[known[name]] = wide, Activation(wide.shape)
+    mine = {}
+    for layer in some:
+        inputs = tuple(known.get(name, name) for name in layer.inputs)
+        mine[layer.name] = replace(_repeated(layer, pixels), inputs=inputs)
+    packed = {
+        name: _host_form(name, layers, size)
+        for name in (*layers.inputs, *layers.outputs)
+        if name in names
+    }
+    filled = [mine.get(layer.name, layer) for layer in layers.layers]
+    read = {name for layer in filled for name in layer.inputs}
+    return replace(
+        layers,
+        layers=tuple(filled),
+        activations={n: x for n, x in images.items() if n in read or n not in known},
+        constants={name: x for name, x in constants.items() if name in read},
+        packed={**layers.packed, **packed},
+    )
+
+
+def _patches(value: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return a known activation with rectangles of pixels as channels; what is missing is 0."""
+    rows, columns, depth = _patched(value.shape, size)
+    more = (rows * size[0] - value.shape[0], columns * size[1] - value.shape[1])
+    whole = np.pad(value, ((0, more[0]), (0, more[1]), (0, 0)))
+    parts = whole.reshape(rows, size[0], columns, size[1], -1)
+    return np.ascontiguousarray(parts.transpose(0, 2, 1, 3, 4).reshape(rows, columns, depth))
+
+
+def _repeated(layer: Layer, pixels: int) -> Layer:
+    """Return a layer that does to each pixel of a rectangle what it did to a pixel."""
+    if isinstance(layer, Affine):
+        record = repeated_record(layer.requantization, pixels)
+        return replace(layer, gain=np.tile(layer.gain, pixels), requantization=record)
+    if isinstance(layer, Depthwise) and layer.requantization is not None:
+        record = repeated_record(layer.requantization, pixels)
+        return replace(layer, weight=np.tile(layer.weight, pixels), requantization=record)
+    return layer
+
+
+def repeated_record(record: Requantization, pixels: int) -> Requantization:
+    """Return how the channels of a pixel are requantized, once for each pixel."""
+    names = ("multiplier", "shift", "bias", "rounding", "low", "high")
+    arrays = {name: getattr(record, name) for name in names}
+    return replace(record, **{n: np.tile(x, pixels) for n, x in arrays.items() if np.size(x) > 1})
+
+
+def _host_form(name: str, layers: LayerGraph, size: tuple[int, int]) -> TensorSpec:
+    """Return how the host has an input or a result."""
+    height, width, channels = layers.activations[name].shape
+    rows, columns, _ = _patched((height, width, channels), size)
+    return TensorSpec(
+        name,
+        Window.INPUT if name in layers.inputs else Window.OUTPUT,
+        0,
+        m=rows * columns,
+        channels=channels,
+        dtype="uint8" if name in layers.unsigned else "int8",
+        image=(height, width),
+        patches=Patches((rows, columns), size=size, step=size, pad=(0, 0), fill=0),
+    )

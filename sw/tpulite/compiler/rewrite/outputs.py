@@ -9,11 +9,11 @@ from tpulite.compiler.geometry.axis import LARGEST_KERNEL, LARGEST_STRIDE
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.plan.conv_cost import result_latency, weights_latency
 from tpulite.compiler.plan.layer_cost import compute_cycles, conv_cycles, transfer_cycles
-from tpulite.compiler.rewrite.chains import replace_by_chains
+from tpulite.compiler.rewrite.maxima import replace_by_chains
+from tpulite.compiler.rewrite.neighbors import conv_window, joined_outputs, transposed_window
 from tpulite.compiler.rewrite.patches import alone_cycles
 from tpulite.compiler.rewrite.picks import has_blocks
 from tpulite.compiler.rewrite.results import can_be_left, tables_to_host
-from tpulite.compiler.rewrite.windows import conv_window, joined_outputs, transposed_window
 from tpulite.graph.layers import (
     Activation,
     Conv,

@@ -10,8 +10,13 @@ from tpulite.arch.config import Config
 from tpulite.arch.effects import tile_rows
 from tpulite.arch.memory import Window
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.extents import activation_rows, int4_tiles
-from tpulite.compiler.geometry.packed_rows import pack_rows, packed_tiles, sole_reader
+from tpulite.compiler.geometry.extents import (
+    activation_rows,
+    int4_tiles,
+    pack_rows,
+    packed_tiles,
+    sole_reader,
+)
 from tpulite.compiler.plan.layer_cost import conv_cycles, transfer_cycles
 from tpulite.graph.layers import Activation, Conv, LayerGraph
 from tpulite.program import Patches, TensorSpec

@@ -11,9 +11,9 @@ from itertools import product
 import numpy as np
 
 from tpulite.arch.config import Config
-from tpulite.compiler.rewrite.chains import replace_by_chains
+from tpulite.compiler.rewrite.maxima import replace_by_chains
+from tpulite.compiler.rewrite.neighbors import Window, joined_outputs
 from tpulite.compiler.rewrite.outputs import join_outputs_of
-from tpulite.compiler.rewrite.windows import Window, joined_outputs
 from tpulite.graph.layers import (
     Activation,
     Conv,

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.ops import Buffer, Op
-from tpulite.compiler.schedule.allocate import Allocation
-from tpulite.compiler.schedule.longest import rows_used
+from tpulite.compiler.schedule.allocate import Allocation, rows_used
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, lower_bound
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph
 

@@ -10,8 +10,8 @@ from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.sizes import Sizes
 from tpulite.compiler.geometry.closed_forms import ceil_div
-from tpulite.compiler.operators.shapes import Shape, ShapeRange
-from tpulite.compiler.plan.strategy import cost
+from tpulite.compiler.operators.operator import Shape, ShapeRange
+from tpulite.compiler.plan.slabs import cost
 from tpulite.export.ranges.bounds import Interval, evaluate
 from tpulite.export.ranges.operators import OperatorText
 from tpulite.export.ranges.selector import EXTENTS, strategies_of, symbols_of

@@ -15,14 +15,13 @@ from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
+from tpulite.compiler.operators.operator import Shape, ShapeRange
 from tpulite.compiler.operators.pointwise import Pointwise
 from tpulite.compiler.operators.pool import Pooling
-from tpulite.compiler.operators.shapes import Shape, ShapeRange
-from tpulite.compiler.plan.depthwise import FINENESS, stays
-from tpulite.compiler.plan.depthwise_pattern import Pattern
+from tpulite.compiler.plan.conv_facts import Units
+from tpulite.compiler.plan.depthwise import FINENESS, Pattern, stays
 from tpulite.compiler.plan.pointwise import SLOTS
-from tpulite.compiler.plan.strategy import Strategy
-from tpulite.compiler.plan.units import Units
+from tpulite.compiler.plan.slabs import Strategy
 from tpulite.export.c_text import Code, array, define, table
 
 

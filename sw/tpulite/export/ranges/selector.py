@@ -6,7 +6,7 @@ from typing import Any
 from tpulite.compiler.bind import Shape
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.plan.conv_slabs import Slots
-from tpulite.compiler.plan.strategy import Strategy, cost
+from tpulite.compiler.plan.slabs import Strategy, cost
 from tpulite.export.c_text import quoted
 from tpulite.export.ranges.c_formulas import CFormulas
 from tpulite.export.ranges.operators import OperatorText

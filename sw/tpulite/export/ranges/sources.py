@@ -10,11 +10,11 @@ from rich.table import Table
 from tpulite.arch.memory import Window
 from tpulite.compiler.bind import RangeProgram
 from tpulite.export.c_text import Code, define, quoted
+from tpulite.export.files import write_files
 from tpulite.export.ranges.most import image_bytes, most_commands, most_memory, up
 from tpulite.export.ranges.operators import OperatorText, operator_text
 from tpulite.export.ranges.selector import EXTENTS, selector_text
 from tpulite.export.ranges.tensors import tensors_text
-from tpulite.export.written import write_files
 from tpulite.firmware import BIND, FOLDER, RUN
 
 _COMMON = ("tpulite_bind.c", "tpulite_bind_axis.c", "tpulite_bind_link.c", "tpulite_bind_words.c")

@@ -7,7 +7,7 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.sizes import Sizes
 from tpulite.export.c_text import Code, quoted
-from tpulite.export.layouts import layout_fields
+from tpulite.export.network import layout_fields
 from tpulite.export.ranges.c_formulas import CFormulas
 from tpulite.export.ranges.selector import symbols_of
 from tpulite.export.ranges.symbols import Formulas, Symbol

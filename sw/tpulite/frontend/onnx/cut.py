@@ -10,10 +10,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.backwards import needed
-from tpulite.frontend.onnx.read.attributes import names_read
-from tpulite.frontend.onnx.read.fold import value_of_shape
-from tpulite.frontend.onnx.read.shapes import infer_shapes
-from tpulite.frontend.onnx.read.tensor import static_shape
+from tpulite.frontend.onnx.read.attributes import names_read, static_shape
+from tpulite.frontend.onnx.read.fold import infer_shapes, value_of_shape
 
 
 def cut_onnx(

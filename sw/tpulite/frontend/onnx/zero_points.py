@@ -8,7 +8,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
-from tpulite.frontend.onnx.read.tensor import static_shape
+from tpulite.frontend.onnx.read.attributes import static_shape
 
 _PRODUCTS = ("ConvInteger", "MatMulInteger")
 

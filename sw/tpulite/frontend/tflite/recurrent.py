@@ -40,7 +40,7 @@ def with_wide_filters(model: FileModel) -> FileModel:
     """Return a file whose SVDF operators have time weights and states of 16 bits, not of 8.
 
     So LiteRT takes them; what zero point a state has is nothing to it. In the file that LiteRT runs
-    :func:`tpulite.frontend.tflite.widen.widen_filters` does the same.
+    :func:`tpulite.frontend.tflite.cut.widen_filters` does the same.
     """
     tensors = list(model.tensors)
     for operator in model.operators:

@@ -14,12 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.frontend.file_inputs import AXES, FileInput
-from tpulite.frontend.given_shapes import GivenShapes, Open
-from tpulite.frontend.tflite.cut import keep_buffers
-from tpulite.frontend.tflite.object_form import pack, unpack
+from tpulite.frontend.given_shapes import AXES, FileInput, GivenShapes, Open
+from tpulite.frontend.tflite.cut import keep_buffers, pack, unpack, widen_filters
 from tpulite.frontend.tflite.parse import FileModel, FileTensor, parse_tflite
-from tpulite.frontend.tflite.widen import widen_filters
 from tpulite.needs import require_package
 
 _SHAPES_ALONE = frozenset({"RANK", "SHAPE"})

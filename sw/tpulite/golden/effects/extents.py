@@ -24,8 +24,8 @@ from tpulite.arch.effects import (
 from tpulite.arch.isa import COMMANDS, RAW_ROWS, Command, Drain, Opcode, VectorOp
 from tpulite.arch.memory import WindowBinding
 from tpulite.golden.effects.convolution import conv_ends, read_rows
+from tpulite.golden.effects.footprint import operand_rows, window_rows
 from tpulite.golden.effects.grids import Grid, Place, cover
-from tpulite.golden.effects.vectors import operand_rows, window_rows
 
 
 class Extents(NamedTuple):

@@ -13,10 +13,16 @@ from tpulite.arch.numerics import Rounding
 from tpulite.arch.registers import Fault
 from tpulite.golden.effects.access import FaultSite, Footprint
 from tpulite.golden.effects.convolution import taps_of, weight_rows, weight_tiles
-from tpulite.golden.effects.vectors import record_offset
-from tpulite.golden.machine.arithmetic import Records, conv_sums, vector_results
+from tpulite.golden.effects.footprint import record_offset
+from tpulite.golden.machine.arithmetic import (
+    Records,
+    conv_sums,
+    read_records,
+    unpack_records,
+    vector_results,
+    wide_bounds,
+)
 from tpulite.golden.machine.dram import Dram
-from tpulite.golden.machine.records import read_records, unpack_records, wide_bounds
 from tpulite.golden.ops import requantize, rescale
 from tpulite.layout.int16 import split_int16
 

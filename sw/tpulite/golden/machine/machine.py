@@ -12,13 +12,11 @@ from tpulite.arch.memory import WindowBinding
 from tpulite.arch.registers import Fault
 from tpulite.counted import first_of
 from tpulite.golden.effects.access import FaultSite, Footprint, Span
-from tpulite.golden.effects.footprint import footprint
-from tpulite.golden.effects.transfers import bursts
+from tpulite.golden.effects.footprint import bursts, footprint
 from tpulite.golden.machine.datapath import Datapath
 from tpulite.golden.machine.dram import Dram
 from tpulite.golden.machine.replay import Recorder, Replay
-from tpulite.golden.races.detector import RaceDetector
-from tpulite.golden.races.violations import Violation
+from tpulite.golden.races.detector import RaceDetector, Violation
 
 
 class RaceError(RuntimeError):

@@ -1,6 +1,8 @@
 """The cycle model: when every command of a program runs, and what its engine waits for."""
 
 from tpulite.golden.timing.predict import (
+    CommandTimes,
+    Timeline,
     measured_once,
     predict,
     predict_cycles,
@@ -8,7 +10,6 @@ from tpulite.golden.timing.predict import (
     program_timeline,
     total_cycles,
 )
-from tpulite.golden.timing.timeline import CommandTimes, Timeline
 
 __all__ = [
     "CommandTimes",

@@ -10,13 +10,71 @@ from tpulite.arch.timing import (
     COMMAND_BEATS,
     COMMAND_CHECK,
     DISPATCH,
+    DMA_COMMAND,
     END,
     FETCH_BURST,
     TOKEN_RETURN,
     fetch_buffer,
 )
 from tpulite.golden.timing.banks import Traffic
-from tpulite.golden.timing.record import Record
+
+
+class Record:
+    """What becomes of one command: times, and its engine's cycles while it counts for it.
+
+    Attributes
+    ----------
+    engine : int
+        Who executes it; -1 is nobody: END.
+    dispatch, ready, start : int
+        Cycle in which it enters its queue, from which on it may take its tokens, and in which it
+        does.
+    first, stop : int
+        First cycle, and last cycle + 1, that its engine counts for it.
+    token, buffer, axi : int
+        Of these, cycles in which the engine waits for tokens, is held up by the unified buffer, or
+        by DRAM; the others are work.
+    giver : int
+        The engine whose token came last; -1 if it needs none.
+    """
+
+    __slots__ = (
+        "axi",
+        "buffer",
+        "dispatch",
+        "engine",
+        "first",
+        "giver",
+        "ready",
+        "start",
+        "stop",
+        "token",
+    )
+
+    def __init__(self, engine: int, dispatch: int) -> None:
+        self.engine = engine
+        self.dispatch = dispatch
+        self.ready = self.start = self.first = self.stop = 0
+        self.token = self.buffer = self.axi = 0
+        self.giver = -1
+
+    def count(self, before: int, stop: int) -> None:
+        """Say when the engine began and ended to count for it; waits beyond that are not its own.
+
+        Parameters
+        ----------
+        before : int
+            Cycle in which it ended to count for the previous command.
+        stop : int
+            Last cycle + 1.
+        """
+        self.first = max(self.dispatch + DISPATCH, before)
+        self.stop = stop
+        self.token = max(0, self.start - max(self.first, self.ready))
+        left = stop - self.first - self.token
+        self.buffer = min(self.buffer, left)
+        self.axi = min(self.axi, left - self.buffer)
+
 
 NEVER = 1 << 60
 """The time of what is not known to happen."""
@@ -277,3 +335,39 @@ class Clockwork:
 
 def _ignore(time: int) -> None:
     """Do nothing, where nothing is to be followed."""
+
+
+class TransferHead(Head):
+    """A queue whose first command goes to registers as soon as those are free."""
+
+    def __init__(self, machine: Clockwork, engine: Engine) -> None:
+        super().__init__(machine, engine)
+        self._held = False  # the first command is in the registers
+        self.stopped = 0  # end of the last command that has ended
+
+    def earliest(self, offered: int) -> int:
+        """Return when a command that is offered in a cycle starts, but for its tokens."""
+        return max(offered, self.free) + DMA_COMMAND
+
+    def schedule(self) -> None:
+        """Let the first command leave the queue, and find out when it starts."""
+        if self.queue and self.free != NEVER and not self._held:
+            self._held = True
+            offered = self.queue[0][1].dispatch + DISPATCH
+            self.machine.popped(self.engine, max(offered, self.free))
+        super().schedule()
+
+    def pop(self, time: int) -> tuple[dict[str, int], Record]:
+        """Start the first command, and take its tokens."""
+        self._held = False
+        return super().pop(time)
+
+    def complete(self, record: Record, signal: int, last: int, token: int) -> None:
+        """Take note of the last cycle of a command, and give its tokens so many cycles later."""
+        stop = last + 1
+        if signal:
+            stop = last + token
+            self.machine.give(self.engine, signal, stop)
+        record.count(self.stopped, stop)
+        self.stopped = stop
+        self.machine.finish = max(self.machine.finish, stop)

@@ -15,11 +15,9 @@ from tpulite.arch.timing import (
     row_cycles,
     sum_latency,
 )
-from tpulite.golden.timing.clockwork import NEVER, Clockwork
-from tpulite.golden.timing.data_path import DataPath, Rate, Source
+from tpulite.golden.timing.burst_stores import DataPath, Rate, Source
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Record, TransferHead
 from tpulite.golden.timing.phases import KnownPhases, Walk
-from tpulite.golden.timing.record import Record
-from tpulite.golden.timing.transfers import TransferHead
 
 _PAGE_BEATS = PAGE_BYTES // BEAT_BYTES
 

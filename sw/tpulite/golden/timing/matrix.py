@@ -17,10 +17,9 @@ from tpulite.arch.timing import (
     tile_reused,
 )
 from tpulite.golden.timing.banks import walk
-from tpulite.golden.timing.clockwork import Clockwork, Head
+from tpulite.golden.timing.clockwork import Clockwork, Head, Record
 from tpulite.golden.timing.operands import OperandFetch
 from tpulite.golden.timing.phases import FREE, Activations, Outputs
-from tpulite.golden.timing.record import Record
 
 _KEEP, _REQUANTIZE, _RAW = map(int, (Drain.KEEP, Drain.REQUANTIZE, Drain.RAW))
 

@@ -12,9 +12,7 @@ from tpulite.arch.timing import (
     row_cycles,
     store_beat,
 )
-from tpulite.golden.timing.clockwork import NEVER, Clockwork
-from tpulite.golden.timing.record import Record
-from tpulite.golden.timing.transfers import TransferHead
+from tpulite.golden.timing.clockwork import NEVER, Clockwork, Record, TransferHead
 
 _WINDOW = 32  # cycles that others are looked at beyond
 

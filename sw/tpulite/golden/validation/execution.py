@@ -14,9 +14,8 @@ from tpulite.golden.effects.convolution import (
     weight_rows,
     weight_tiles,
 )
-from tpulite.golden.effects.footprint import footprint
-from tpulite.golden.effects.vectors import record_offset
-from tpulite.golden.machine.records import read_records, unpack_records, wide_bounds
+from tpulite.golden.effects.footprint import footprint, record_offset
+from tpulite.golden.machine.arithmetic import read_records, unpack_records, wide_bounds
 from tpulite.golden.validation.terms import Array, Terms
 
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
-from tpulite.graph.passes.rewrite import rebuild, unique_name
+from tpulite.graph.passes.rewrite import rebuild, remove_dead_nodes, unique_name
 from tpulite.graph.verify import FUNCTIONS
 
 _SCALES = ("quantize", "dequantize", "requantize")

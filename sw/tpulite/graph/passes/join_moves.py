@@ -8,8 +8,13 @@ import numpy as np
 
 from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
-from tpulite.graph.passes.rewrite import count_uses, rebuild, same_meaning, unique_name
+from tpulite.graph.passes.rewrite import (
+    count_uses,
+    rebuild,
+    remove_dead_nodes,
+    same_meaning,
+    unique_name,
+)
 
 _MOVES = (
     *("reshape", "transpose", "tile", "broadcast_to", "pick", "slice", "strided_slice"),

@@ -5,8 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Tensor
-from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
-from tpulite.graph.passes.rewrite import count_uses, rebuild, same_meaning, unique_name
+from tpulite.graph.passes.rewrite import (
+    count_uses,
+    rebuild,
+    remove_dead_nodes,
+    same_meaning,
+    unique_name,
+)
 
 
 def spread_pads(graph: Graph) -> Graph:

@@ -7,8 +7,8 @@ from tpulite.graph.passes.fold_space_to_batch import fold_space_to_batch
 from tpulite.graph.passes.fuse_activations import fuse_activations
 from tpulite.graph.passes.join_moves import join_moves
 from tpulite.graph.passes.pads import fuse_crops, fuse_pads, spread_pads
-from tpulite.graph.passes.remove_dead_nodes import remove_dead_nodes
 from tpulite.graph.passes.remove_identities import remove_identities
+from tpulite.graph.passes.rewrite import remove_dead_nodes
 from tpulite.graph.passes.split_lstm import split_lstm
 from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.graph.verify import verify

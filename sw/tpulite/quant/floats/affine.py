@@ -11,8 +11,7 @@ import onnx
 from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import Axes, add_constant
 from tpulite.quant.floats.graph import Links, is_transposed, replace_node
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")

@@ -12,8 +12,7 @@ import onnx
 from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import add_constant, set_constant
+from tpulite.quant.floats.axes import Axes, add_constant, set_constant
 from tpulite.quant.floats.graph import Links, is_transposed
 from tpulite.quant.floats.observe import Feed, run_for
 from tpulite.quant.floats.ranges import Range

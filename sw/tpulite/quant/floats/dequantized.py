@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from tpulite.frontend.onnx.library import open_session
 from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.quant.floats.constants import add_constant, drop_constants
+from tpulite.quant.floats.axes import add_constant, drop_constants
 from tpulite.quant.floats.dead import drop_unread
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.rounded import clip_for_rounding

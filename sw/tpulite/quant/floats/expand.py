@@ -15,12 +15,10 @@ from onnx import helper
 from tpulite.frontend.onnx.library import expose, open_session
 from tpulite.quant.floats.axes import Axes
 from tpulite.quant.floats.expand_attention import ATTENTION
-from tpulite.quant.floats.expand_einsum import EINSUM
 from tpulite.quant.floats.expand_group_norms import GROUP_NORMS
-from tpulite.quant.floats.expand_grouped import GROUPED
+from tpulite.quant.floats.expand_grouped import GROUPED, ROTATIONS
 from tpulite.quant.floats.expand_norms import LAYER_NORM, NORMS, OLD_NORMS
-from tpulite.quant.floats.expand_products import PRODUCTS
-from tpulite.quant.floats.expand_rotary import ROTATIONS
+from tpulite.quant.floats.expand_products import EINSUM, PRODUCTS
 from tpulite.quant.floats.expansion import Expansion, Rules
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.written import Written

@@ -14,8 +14,7 @@ from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
 from tpulite.quant.floats.affine import channel_conv, fold_behind
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import Axes, add_constant
 from tpulite.quant.floats.graph import Links, replace_node
 from tpulite.quant.floats.observe import Feed, run_for
 

@@ -8,8 +8,7 @@ import onnx
 from onnx import helper
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import Axes, add_constant
 from tpulite.quant.floats.graph import PRODUCTS, Links, replace_node
 
 _RANK = 4  # batch, heads, rows, columns

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import add_constant
 from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.observe import Observed
 from tpulite.quant.floats.ranges import Range, attention_range

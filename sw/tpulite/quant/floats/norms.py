@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import add_constant
 from tpulite.quant.floats.ranges import Range, rounded
 
 _FRACTIONS = np.linspace(1.0, 0.02, 50)

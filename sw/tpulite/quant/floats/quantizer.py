@@ -25,7 +25,6 @@ from tpulite.quant.floats.affine import (
 from tpulite.quant.floats.biases import fold_factors, join_biases
 from tpulite.quant.floats.blocks import inside_blocks, tables_inside
 from tpulite.quant.floats.channels import Scaled, scale_channels
-from tpulite.quant.floats.cubes import multiply_cubes
 from tpulite.quant.floats.dead import drop_unread, flush_constants, live_channels
 from tpulite.quant.floats.feature_norms import write_feature_norms
 from tpulite.quant.floats.graph import Links, sort_nodes
@@ -39,7 +38,7 @@ from tpulite.quant.floats.ranges import Method, Range, choose_range
 from tpulite.quant.floats.recurrent.split import Rounding, split_recurrent
 from tpulite.quant.floats.recurrent.states import state_moves
 from tpulite.quant.floats.rotations import angles_of, multiply_positions, turn_by_products
-from tpulite.quant.floats.sigmoids import join_sigmoids
+from tpulite.quant.floats.sigmoids import join_sigmoids, multiply_cubes
 from tpulite.quant.floats.spectra import Spectra, find_spectra, split_spectra
 from tpulite.quant.floats.streams import Streams, scale_streams
 from tpulite.quant.int4_onnx import int4_onnx

@@ -10,8 +10,7 @@ from onnx import helper
 
 from tpulite.frontend.onnx.cut import cut_onnx
 from tpulite.frontend.onnx.library import open_session
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import Axes, add_constant
 from tpulite.quant.floats.graph import PRODUCTS, Links, replace_node
 
 _MOVES = frozenset({"Slice", "Split", "Concat", "Neg", "Unsqueeze", "Squeeze", "Reshape"})

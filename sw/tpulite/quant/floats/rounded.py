@@ -10,7 +10,7 @@ from itertools import repeat
 import numpy as np
 import onnx
 
-from tpulite.quant.floats.constants import add_constant
+from tpulite.quant.floats.axes import add_constant
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.observe import Feed, run_for
 

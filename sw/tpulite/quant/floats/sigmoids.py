@@ -1,4 +1,4 @@
-"""Sigmoids that exporters write with a power: 1 / (1 + exp(-x))."""
+"""Functions that exporters write with powers: cubes, and sigmoids as 1 / (1 + exp(-x))."""
 
 import onnx
 from onnx import helper
@@ -43,3 +43,18 @@ def _negated_power(node: onnx.NodeProto | None, links: Links) -> str | None:
     if negated.op_type == "Mul" and -1 in map(links.scalar, negated.input):
         return next(x for x in negated.input if links.scalar(x) is None)
     return negated.input[0] if negated.op_type == "Neg" else None
+
+
+_CUBE = 3
+
+
+def multiply_cubes(graph: onnx.GraphProto) -> None:
+    """Write cubes, which GELU by tanh has, as products."""
+    links = Links(graph)
+    for node in [x for x in graph.node if x.op_type == "Pow" and links.scalar(x.input[1]) == _CUBE]:
+        x, square = node.input[0], f"{node.output[0]}_square"
+        made = [
+            helper.make_node("Mul", [x, x], [square], name=square),
+            helper.make_node("Mul", [x, square], list(node.output), name=node.name),
+        ]
+        replace_node(graph, node, made)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tpulite.quant.floats.axes import drop_constants
 from tpulite.quant.floats.blocks import magnitudes
-from tpulite.quant.floats.constants import drop_constants
 from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.products import Weights
 from tpulite.quant.floats.written import Written

@@ -12,13 +12,11 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import add_constant, set_constant
+from tpulite.quant.floats.axes import Axes, add_constant, set_constant
 from tpulite.quant.floats.graph import PRODUCTS, Links, is_transposed
 from tpulite.quant.floats.norm_forms import find_norms
 from tpulite.quant.floats.norms import Norm, Steps
-from tpulite.quant.floats.observe import Feed, run_for
-from tpulite.quant.floats.padding import live_tokens, padding_input
+from tpulite.quant.floats.observe import Feed, live_tokens, padding_input, run_for
 from tpulite.quant.floats.ranges import Range
 
 _MOST = 127

@@ -4,8 +4,7 @@ import numpy as np
 
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Activation, Concat, Lut, Pad, Reshape
-from tpulite.quant.exactness.concat import concat_table
-from tpulite.quant.exactness.functions import function_table
+from tpulite.quant.exactness.functions import concat_table, function_table
 from tpulite.quant.exactness.scaling import activation_bounds
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.products import reads_image

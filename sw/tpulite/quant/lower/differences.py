@@ -22,8 +22,7 @@ from tpulite.quant.exactness.litert import Integers
 from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.quant.exactness.selections import scaled_operands, squared_difference, squares
 from tpulite.quant.lower.context import GraphContext
-from tpulite.quant.lower.pairs import pair_operands
-from tpulite.quant.lower.selections import add_integers, uniform
+from tpulite.quant.lower.selections import add_integers, pair_operands, uniform
 from tpulite.quant.tensors import INT8_BOUNDS, Quantized, UnsupportedError
 
 _LOW, _HIGH = INT8_BOUNDS

@@ -27,7 +27,6 @@ from tpulite.quant.lower.movement import (
     lower_movement,
     lower_pack,
 )
-from tpulite.quant.lower.pairs import lower_pair
 from tpulite.quant.lower.pools import lower_average_pool, lower_max_pool
 from tpulite.quant.lower.prelu import lower_prelu
 from tpulite.quant.lower.products import (
@@ -37,7 +36,7 @@ from tpulite.quant.lower.products import (
 )
 from tpulite.quant.lower.reductions import lower_extreme_of_axes, lower_mean, lower_sum
 from tpulite.quant.lower.resize import lower_resize
-from tpulite.quant.lower.selections import lower_extreme
+from tpulite.quant.lower.selections import lower_extreme, lower_pair
 from tpulite.quant.lower.softmax import lacking_softmax, lower_softmax
 from tpulite.quant.lower.transposed import lower_transposed_conv
 from tpulite.quant.tensors import UnsupportedError

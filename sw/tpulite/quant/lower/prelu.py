@@ -13,8 +13,7 @@ from tpulite.quant.exactness.scaling import make_requantization
 from tpulite.quant.exactness.selections import prelu_scales
 from tpulite.quant.lower.affine import affine_records
 from tpulite.quant.lower.context import GraphContext
-from tpulite.quant.lower.pairs import pair_operands
-from tpulite.quant.lower.selections import add_integers, uniform
+from tpulite.quant.lower.selections import add_integers, pair_operands, uniform
 from tpulite.quant.tensors import INT8_BOUNDS, UnsupportedError
 
 _LOW, _HIGH = INT8_BOUNDS

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tpulite.needs import PAGE_PACKAGES, require_package
-from tpulite.report.html.answers import Answered
-from tpulite.report.html.head import Report
+from tpulite.report.html.head import Answered, Report
 from tpulite.report.html.shell import Head
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import OperatorDetails

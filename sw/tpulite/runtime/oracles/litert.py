@@ -34,7 +34,7 @@ def open_litert(data: bytes, graph: Graph, name: str) -> Oracle:
     name : str
         One of :data:`RESOLVERS`.
     """
-    from tpulite.frontend.tflite.widen import widened
+    from tpulite.frontend.tflite.cut import widened
 
     data = widened(data)
     inputs, outputs, computed = numbers_of(graph)

@@ -6,9 +6,8 @@ from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.compiler.geometry.extents import int4_tiles
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, axis_limits
-from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.ops import Op, Region, Side
 from tpulite.compiler.place.held import Held
 from tpulite.compiler.place.stores import Store

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from tpulite.compiler.geometry.cut import SMALLEST_PART, halves
-from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.conv.commands import ConvCommands
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.views import View
 from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights

@@ -6,7 +6,7 @@ import numpy as np
 
 from tpulite.arch.isa import Axis, Drain, Opcode
 from tpulite.compiler.geometry.cut import split
-from tpulite.compiler.lower.context import LayerContext
+from tpulite.compiler.lower.lowering import LayerContext
 from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import channel_records
 from tpulite.graph.requantization import IDENTITY

@@ -7,14 +7,12 @@ import numpy as np
 
 from tpulite.arch.isa import RAW_ROWS, Axis, Drain, Opcode
 from tpulite.compiler.geometry.cut import split
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering, copy_ops
 from tpulite.compiler.lower.matrices.array_copies import ONE_TAP, ArrayCopies
-from tpulite.compiler.lower.vector_commands import copy_ops
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.place.constants import channel_records
 from tpulite.compiler.place.views import View
-from tpulite.compiler.plan.matrices import most_columns
+from tpulite.compiler.plan.layer_cost import most_columns
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import MatMul
 
@@ -148,7 +146,7 @@ class MatMulLowering(Lowering[MatMul, RowsPlan]):
         """Yield what makes the biases: the column sums times the zero point, negative.
 
         A position between rows of padding sees no row of the activation, see
-        :class:`tpulite.compiler.lower.conv.offset.Offset`.
+        :class:`tpulite.compiler.lower.conv.commands.Offset`.
         """
         value = -self._layer.zero_points[0]
         parts = (value,) if value in range(-128, 128) else (value // 2, value - value // 2)

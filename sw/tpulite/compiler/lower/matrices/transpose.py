@@ -10,13 +10,12 @@ import numpy as np
 
 from tpulite.arch.isa import Axis, Drain, Opcode, dense
 from tpulite.compiler.geometry.cut import split
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.lower.matrices.array_copies import ArrayCopies
 from tpulite.compiler.ops import Buffer, Op, Region
 from tpulite.compiler.place.constants import channel_records
 from tpulite.compiler.place.views import View
-from tpulite.compiler.plan.matrices import most_taps, most_tiles, taps_at_once
+from tpulite.compiler.plan.layer_cost import most_taps, most_tiles, taps_at_once
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.graph.layers import Transpose
 from tpulite.graph.requantization import IDENTITY

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from tpulite.arch.isa import VectorOp
-from tpulite.compiler.lower.context import LayerContext
-from tpulite.compiler.lower.pool.windows import read_input_tile
-from tpulite.compiler.lower.vector_commands import vector_op
+from tpulite.compiler.lower.lowering import LayerContext, vector_op
+from tpulite.compiler.lower.pool.sums import read_input_tile
 from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View

@@ -6,12 +6,10 @@ from itertools import product
 import numpy as np
 
 from tpulite.arch.isa import VECTOR, VectorOp
-from tpulite.compiler.lower.context import LayerContext
 from tpulite.compiler.lower.depthwise import DepthwiseLowering
-from tpulite.compiler.lower.lowering import Lowering
+from tpulite.compiler.lower.lowering import LayerContext, Lowering, vector_op
 from tpulite.compiler.lower.pool.maxima import WindowMaxima
 from tpulite.compiler.lower.pool.sums import WindowSums
-from tpulite.compiler.lower.vector_commands import vector_op
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.constants import Constant, common_record
 from tpulite.compiler.place.views import View
@@ -27,7 +25,7 @@ _FAR = VECTOR.limit("a_pitch")
 class PoolLowering(Lowering[Pool, PoolPlan]):
     """Pooling; clipped windows at the edges have commands of their own.
 
-    The array computes a share of an average: :mod:`tpulite.compiler.plan.pool_array`.
+    The array computes a share of an average: :mod:`tpulite.compiler.plan.pool_cuts`.
 
     Windows that are too large for a command of the vector path, or for the unified buffer, are
     read tile by tile: :mod:`.sums`, :mod:`.maxima`.

@@ -6,15 +6,16 @@ from dataclasses import replace
 import numpy as np
 
 from tpulite.frontend.onnx.layout.orders import (
+    LayoutPreferences,
     Orders,
     Perm,
     compose,
     identity,
     invert,
     keeps_elements,
+    layout_preferences,
     nhwc,
 )
-from tpulite.frontend.onnx.layout.preferences import LayoutPreferences, layout_preferences
 from tpulite.frontend.onnx.translate.elementwise import BINARY, UNARY
 from tpulite.frontend.onnx.translate.shapes import REDUCTIONS
 from tpulite.frontend.onnx.weights import (

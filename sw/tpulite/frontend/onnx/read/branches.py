@@ -8,9 +8,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tpulite.frontend.onnx.read.attributes import rename_tensors
+from tpulite.frontend.onnx.read.attributes import array, rename_tensors
 from tpulite.frontend.onnx.read.fold import infer_and_fold
-from tpulite.frontend.onnx.read.tensor import array
 from tpulite.near import no_such
 
 _MOST_ELEMENTS = 1 << 20

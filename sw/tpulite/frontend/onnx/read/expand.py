@@ -12,8 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.frontend.onnx.read.tensor import array
+from tpulite.frontend.onnx.read.attributes import array, attributes_of
 
 _CONTRIBUTED = "com.microsoft"
 _WITH_BIAS = 3  # inputs; a fourth is added to the result

@@ -1,16 +1,17 @@
 """Shapes of all tensors, and the values of those that depend on nothing else."""
 
+import importlib.util
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tpulite.frontend.onnx.read.attributes import attributes_of
-from tpulite.frontend.onnx.read.library import learn_shapes
-from tpulite.frontend.onnx.read.shapes import infer_shapes
-from tpulite.frontend.onnx.read.tensor import array, static_shape, type_of
+from tpulite.frontend.onnx.library import open_session
+from tpulite.frontend.onnx.read.attributes import array, attributes_of, static_shape, type_of
 from tpulite.graph.folded_bytes import FoldedBytes
 
 _MOST_VALUES = 1 << 20
@@ -204,3 +205,91 @@ def _evaluate(
             return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, feeds)]
     except Exception:  # whatever the reference does not manage stays a node
         return None
+
+
+def learn_shapes(model: onnx.ModelProto) -> bool:
+    """Add to a model, in place, the shapes of tensors that only ONNX Runtime can infer.
+
+    Nothing runs. What a run alone knows, and scalars, stay as they were, and all of it does where
+    ONNX Runtime is missing or refuses the model.
+
+    Returns
+    -------
+    bool
+        Whether there were any.
+    """
+    graph = model.graph
+    values = (*graph.value_info, *graph.output, *graph.input)
+    known = {value.name for value in values if static_shape(value) is not None}
+    computed = [name for node in graph.node for name in node.output if name]
+    unknown = [name for name in dict.fromkeys(computed) if name not in known]
+    if not unknown or importlib.util.find_spec("onnxruntime") is None:
+        return False
+    learned = {value.name: value for value in _inferred(model, unknown)}
+    declared = [value for value in (*graph.value_info, *graph.output) if value.name in learned]
+    for value in declared:
+        value.CopyFrom(learned[value.name])
+    there = {value.name for value in declared}
+    graph.value_info.extend(value for name, value in learned.items() if name not in there)
+    return bool(learned)
+
+
+def _inferred(model: onnx.ModelProto, names: list[str]) -> Iterable[onnx.ValueInfoProto]:
+    """Yield the types of those tensors whose shape ONNX Runtime infers."""
+    asked = onnx.ModelProto()
+    asked.CopyFrom(model)
+    del asked.graph.output[:]
+    asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    try:
+        session = open_session(asked.SerializeToString(), "DISABLE_ALL", disable_prepacking="1")
+    except Exception:  # ONNX Runtime has classes of its own; it may know less than we do
+        return
+    for output in session.get_outputs():
+        fixed = output.shape and all(isinstance(extent, int) for extent in output.shape)
+        if fixed and output.type.startswith("tensor("):
+            kind = output.type.removeprefix("tensor(").removesuffix(")")
+            number = TensorProto.DataType.Value(kind.upper())
+            yield helper.make_tensor_value_info(output.name, number, output.shape)
+
+
+_LEAST_BYTES = 1 << 16
+"""Weights of so many bytes are left out. No shape depends on a matrix, and vectors stay."""
+
+
+def infer_shapes(model: onnx.ModelProto, *, strict: bool = False, values: bool = False) -> None:
+    """Write the shapes of tensors into a model, as far as they can be known.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The model.
+    strict : bool
+        Whether it must be consistent.
+    values : bool
+        Whether values of vectors are followed that shapes are computed with.
+
+    Raises
+    ------
+    onnx.shape_inference.InferenceError
+        If shapes contradict each other and ``strict``.
+    """
+    with _without_weights(model):
+        found = onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=values)
+        model.CopyFrom(found)
+
+
+@contextmanager
+def _without_weights(model: onnx.ModelProto) -> Iterator[None]:
+    """Take the data of large matrices out of a model."""
+    taken = {
+        index: tensor.raw_data
+        for index, tensor in enumerate(model.graph.initializer)
+        if len(tensor.dims) > 1 and len(tensor.raw_data) >= _LEAST_BYTES
+    }
+    for index in taken:
+        model.graph.initializer[index].ClearField("raw_data")
+    try:
+        yield
+    finally:
+        for index, data in taken.items():
+            model.graph.initializer[index].raw_data = data

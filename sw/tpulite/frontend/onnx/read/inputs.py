@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import onnx
 
-from tpulite.frontend.file_inputs import AXES, FileInput
-from tpulite.frontend.given_shapes import GivenShapes, Open
+from tpulite.frontend.given_shapes import AXES, FileInput, GivenShapes, Open
 from tpulite.frontend.onnx.read.attributes import attributes_of
 
 _UNKNOWN = "?"

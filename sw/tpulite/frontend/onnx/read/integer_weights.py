@@ -8,8 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tpulite.frontend.onnx.read.attributes import attributes_of, graphs_of
-from tpulite.frontend.onnx.read.tensor import array
+from tpulite.frontend.onnx.read.attributes import array, attributes_of, graphs_of
 
 _EPSILON = 1e-5
 """What a normalization adds to variances if it does not say it."""

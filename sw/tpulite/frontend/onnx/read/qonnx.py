@@ -18,11 +18,9 @@ import onnx
 import onnx.version_converter
 from onnx import helper, numpy_helper
 
-from tpulite.frontend.onnx.read.attributes import attributes_of, graphs_of
+from tpulite.frontend.onnx.read.attributes import array, attributes_of, graphs_of
 from tpulite.frontend.onnx.read.integer_weights import fold_into_weights
-from tpulite.frontend.onnx.read.tensor import array
-from tpulite.frontend.onnx.read.truncations import Truncation
-from tpulite.frontend.onnx.read.written import Written
+from tpulite.frontend.onnx.read.truncations import Truncation, Written
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 """Domains of the operators, the oldest one last."""

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from tpulite.quant.floats.axes import Axes
-from tpulite.quant.floats.constants import drop_constants
+from tpulite.quant.floats.axes import Axes, drop_constants
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.products import Integers, Product, Weights
 from tpulite.quant.floats.ranges import Range
-from tpulite.quant.floats.recurrent.cells import State, cell_of
-from tpulite.quant.floats.recurrent.layer import (
+from tpulite.quant.floats.recurrent.cells import (
     FUNCTIONS,
     Direction,
+    State,
+    cell_of,
     directions_of,
     optional_input,
     why_whole,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import onnx
 
 from tpulite.quant.floats.graph import MOVING, Links
-from tpulite.quant.floats.recurrent.layer import FUNCTIONS
+from tpulite.quant.floats.recurrent.cells import FUNCTIONS
 
 _MOVES = MOVING | {"Concat", "Gather", "Slice", "Split"}
 _FIRST = slice(5, 7)
