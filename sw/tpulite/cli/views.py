@@ -51,8 +51,6 @@ class Views:
 
         Parameters
         ----------
-        model : Model
-            The network, compiled.
         mhz, host_ms : float, optional
             Clock frequency in MHz, and milliseconds of an inference on the CPU.
         grouped : sequence of Grouped

@@ -51,16 +51,10 @@ class CutSearch:
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     groups : tuple of Group
         All layers, as far as it is known how they are cut; this one is alone.
     index : int
         Index of the layer.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     outside : frozenset of str
         Images that must not stay on chip.
     """

@@ -30,12 +30,6 @@ def document_groups(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     refused : frozenset of Group
         Groups that found no place; such a group is cut into more slices.
 
@@ -85,8 +79,6 @@ def live_ranges(table: GraphTable, group: Group) -> tuple[Lifetime, ...]:
 
     Parameters
     ----------
-    table : GraphTable
-        The network.
     group : Group
         Layers that can be sliced, with at least one slice.
     """

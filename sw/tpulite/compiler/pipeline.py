@@ -48,12 +48,6 @@ def compile_layers(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     progress : callable, optional
         Called with a line of text at every step.
     dump : callable, optional

@@ -35,8 +35,6 @@ def validate_translation(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     program : Program
         What :func:`tpulite.compiler.pipeline.compile_layers` has made of it.
     options : Options

@@ -101,11 +101,6 @@ class ExportedNetwork:
 def export_network(model: Model) -> ExportedNetwork:
     """Lay out a network for firmware.
 
-    Parameters
-    ----------
-    model : Model
-        The network, compiled.
-
     Raises
     ------
     ValueError

@@ -23,8 +23,6 @@ def bert_file(model: Bert, tokens: int) -> bytes:
 
     Parameters
     ----------
-    model : Bert
-        The encoder.
     tokens : int
         Length of all texts.
     """

@@ -41,8 +41,6 @@ class Embedder:
 
     Parameters
     ----------
-    encoder : SentenceEncoder
-        The encoder.
     device : str or Device
         Where its products, normalizations and softmax run.
 

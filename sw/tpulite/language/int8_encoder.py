@@ -42,8 +42,6 @@ def int8_encoder(
 
     Parameters
     ----------
-    file : EncoderFile
-        The encoder.
     sentences : Sentences
         Its tokenizer.
     cache : bool

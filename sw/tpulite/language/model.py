@@ -85,8 +85,6 @@ class Writer:
 
     Parameters
     ----------
-    model : LanguageModel
-        The model.
     device : str or Device
         Where products run.
 

@@ -23,8 +23,6 @@ def prefill_tokens(config: Config, *, int4: bool = False) -> int:
 
     Parameters
     ----------
-    config : Config
-        The machine.
     int4 : bool
         Whether weights have 4 bits.
 

@@ -54,8 +54,6 @@ def step_file(
 
     Parameters
     ----------
-    model : Llama
-        The model.
     positions : int
         Tokens that the cache holds.
     tokens : int

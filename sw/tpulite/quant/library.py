@@ -63,8 +63,6 @@ def as_library(graph: Graph, exactness: Exactness) -> Graph:
     ----------
     graph : Graph
         What was read from a file.
-    exactness : Exactness
-        The numerics.
 
     Raises
     ------

@@ -21,8 +21,6 @@ class RefusedError(ValueError):
 
     Parameters
     ----------
-    graph : Graph
-        The network.
     refused : tuple of (Node, str)
         Nodes that the machine cannot run, and why.
     """
@@ -74,8 +72,6 @@ def partition(placed: Placed, *, strict: bool = False) -> tuple[Segment, ...]:
 
     Parameters
     ----------
-    placed : Placed
-        The network.
     strict : bool
         Whether the host may run only operators that are naturally its own, before the machine's
         first node or after its last.

@@ -50,10 +50,6 @@ def place(
 
     Parameters
     ----------
-    graph : Graph
-        The network.
-    exactness : Exactness
-        The numerics.
     along : mapping of str to str
         Nodes that the host takes along in any case, and why.
     lacking : mapping of str to str

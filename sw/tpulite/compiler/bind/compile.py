@@ -210,8 +210,6 @@ def compile_range(layers: LayerGraph, shapes: ShapeRange, config: Config) -> Ran
         Shapes of its first input. Channels may vary in networks of one layer where they are
         independent of each other; an affine layer has parameters for the most, and fewer are the
         first of them.
-    config : Config
-        The machine.
 
     Returns
     -------

@@ -41,8 +41,6 @@ def bind_cores(program: RangeProgram, shape: Shape, cores: int) -> tuple[CorePro
 
     Parameters
     ----------
-    program : RangeProgram
-        The network.
     shape : Shape
         A shape of its range.
     cores : int

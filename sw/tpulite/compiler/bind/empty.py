@@ -26,8 +26,6 @@ def total_strategies(
 
     Parameters
     ----------
-    operator : Operator
-        The operator.
     batch, height, width, channels : int or array of int
         Extents of its input.
     """

@@ -132,8 +132,6 @@ def join_blocks(layers: LayerGraph, size: int) -> LayerGraph:
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     size : int
         Channels of a block.
 

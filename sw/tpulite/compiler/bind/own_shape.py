@@ -19,8 +19,6 @@ def bind_own_shape(network: RangeProgram, macs: Mapping[str, int]) -> Program:
 
     Parameters
     ----------
-    network : RangeProgram
-        The network.
     macs : mapping of str to int
         Multiplications of each layer that has some.
     """

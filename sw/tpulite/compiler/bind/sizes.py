@@ -14,8 +14,6 @@ class Sizes:
 
     Parameters
     ----------
-    network : Network
-        The network.
     shape : Shape
         The shape of its first input.
     together : int

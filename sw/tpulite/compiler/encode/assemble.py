@@ -27,20 +27,14 @@ def assemble(  # noqa: PLR0913 - parts of a program
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     macs : mapping of str to int
         Multiplications of each layer that has some, those by zeros that were added not counted.
     placement : Placement
         Where its images are in DRAM.
-    pool : ConstantPool
-        Its constants.
     commands : tuple of Command
         The program, END last.
     owners : tuple of int
         Layer of each command but END.
-    config : Config
-        The machine.
     batch : int
         Images of a run.
     resident : tuple of (int, int)

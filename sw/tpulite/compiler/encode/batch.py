@@ -30,8 +30,6 @@ def compile_batch(
     ----------
     compile_images : callable
         Returns the program for a number of images.
-    options : Options
-        Choices of the compilation.
 
     Returns
     -------

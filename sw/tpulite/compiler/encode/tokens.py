@@ -78,8 +78,6 @@ def insert_tokens(
     ----------
     commands : tuple of Command
         Program without tokens, END last.
-    config : Config
-        The machine.
     prefetch : bool
         Whether loads, and weights of the array, may go ahead of what is computed. If not, they wait
         for all that comes before them.

@@ -103,8 +103,6 @@ def sliceable(layer: Layer, *, axis: int = 0) -> bool:
 
     Parameters
     ----------
-    layer : Layer
-        Any layer.
     axis : int
         0 for slices of the height, 1 of the width.
     """

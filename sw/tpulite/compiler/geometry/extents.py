@@ -155,8 +155,6 @@ def pack_rows(
         The only layer that reads it.
     images : tuple of Activation
         The input, and what the layer computes.
-    config : Config
-        The machine.
     unsigned : bool
         Whether the host has the input as uint8.
     columns : bool
@@ -195,8 +193,6 @@ def used_blocks(layer: Conv, size: int) -> np.ndarray:
 
     Parameters
     ----------
-    layer : Conv
-        The layer.
     size : int
         Size of the array.
 
@@ -275,12 +271,8 @@ def plane_rows(layers: LayerGraph, members: range, config: Config, *, resident: 
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     members : range
         The two layers.
-    config : Config
-        The machine.
     resident : bool
         Whether the output of the second one stays in the buffer, so that its rows do not count.
     """

@@ -84,8 +84,6 @@ def plan_steps(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     group : Group
         Layers that are all sliceable, and ``slices`` of at least 1. Columns do not matter here.
     grains : mapping of str to int

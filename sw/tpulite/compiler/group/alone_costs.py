@@ -56,8 +56,6 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
 
     Parameters
     ----------
-    table : GraphTable
-        The network.
     index : int
         Index of the layer.
     resident : frozenset of str

@@ -48,8 +48,6 @@ class Candidates:
 
     Parameters
     ----------
-    costs : GroupCosts
-        Costs of groups.
     refused : frozenset of Group
         Groups that are not to be used.
 

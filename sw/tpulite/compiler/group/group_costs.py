@@ -32,8 +32,6 @@ class GroupCosts:
 
     Parameters
     ----------
-    table : GraphTable
-        The network.
     limit : int
         Rows of the unified buffer that may be used.
     """
@@ -204,8 +202,6 @@ def middle_step(table: GraphTable, group: Group, axis: int) -> tuple[int, dict[s
 
     Parameters
     ----------
-    table : GraphTable
-        The network.
     group : Group
         Layers that can all be cut along the axis.
     axis : int
@@ -270,8 +266,6 @@ def blocks_cost(table: GraphTable, members: range, resident: frozenset[str]) -> 
 
     Parameters
     ----------
-    table : GraphTable
-        The network.
     members : range
         The two layers.
     resident : frozenset of str

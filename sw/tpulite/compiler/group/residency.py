@@ -45,8 +45,6 @@ def resident_activations(
 
     Parameters
     ----------
-    costs : GroupCosts
-        Costs of groups.
     groups : tuple of Group
         Groups that cover the network. Images inside those of several layers never stay.
     largest : int, optional

@@ -32,12 +32,6 @@ def group_layers(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     refused : frozenset of Group
         Groups that are not to be used, because they found no place.
 
@@ -73,14 +67,8 @@ def regroup_layers(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     groups : tuple of Group
         Groups that cover it.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     cost : callable
         What groups cost, infinite if they do not fit.
     """

@@ -47,14 +47,10 @@ def pair_by_blocks(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     members : range
         A convolution, and the depthwise one that reads it.
     stores : mapping of str to Store
         Their images.
-    config : Config
-        The machine.
     plan : DepthwiseRows
         How the second one is cut.
     lower : callable
@@ -86,8 +82,6 @@ def strips_by_blocks(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     group : Group
         The layer, its strips, and whether they keep the rows that they share.
     layer : Layer

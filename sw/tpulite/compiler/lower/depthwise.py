@@ -83,8 +83,6 @@ class DepthwiseLowering(Lowering[Depthwise, DepthwiseRows]):
             Rows of the input, if passes do not load their own.
         out : View
             Where the result goes.
-        phase : DepthwisePhase
-            The phase.
         region : tuple of range
             Rows and columns, counted in periods.
         block : int

@@ -83,8 +83,6 @@ class Lowering(ABC, Generic[L, P]):
 
     Parameters
     ----------
-    layer : Layer
-        The layer.
     context : LayerContext
         Its surroundings.
     plan : LayerPlan

@@ -26,8 +26,6 @@ class SlicedGroup:
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     group : Group
         Layers that run together.
     stores : mapping of str to Store

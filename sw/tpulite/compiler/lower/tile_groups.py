@@ -41,18 +41,12 @@ def tile_groups(  # noqa: PLR0913 - what earlier stages have found
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     groups : tuple of Group
         Which of its layers run together; all of them, in order.
     placement : Placement
         Where images are.
     pool : ConstantPool
         Takes weights and records.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     shares : mapping of int to float
         By layer, part of their usual size that the strips of a layer alone may have.
     plans : mapping of int to ConvPlan or TilePlan

@@ -74,8 +74,6 @@ class TiledLayer:
 
         Parameters
         ----------
-        layers : LayerGraph
-            The network.
         index : int
             Index of the layer.
         tensors : tuple of Store

@@ -58,12 +58,8 @@ class Convolution(Operator):
 
     Parameters
     ----------
-    layer : Conv
-        The layer.
     shapes : ShapeRange
         Shapes of the network's input.
-    config : Config
-        The machine.
     packed_rows : bool
         Whether it is the only layer that reads that input, so that it may lie in packed rows.
 

@@ -47,10 +47,6 @@ class DepthwiseFilter(Operator):
 
     Parameters
     ----------
-    layer : Depthwise
-        The layer.
-    config : Config
-        The machine.
     outputs : tuple of int, optional
         Outputs along height and width, if they are known.
     averages : mapping of int to Requantization, optional

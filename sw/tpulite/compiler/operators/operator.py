@@ -88,8 +88,6 @@ class ShapeRange:
 
         Parameters
         ----------
-        shape : Shape
-            The shape.
         title : str
             Whose shape it is, for the error.
 

@@ -61,8 +61,6 @@ class Pointwise(Operator):
         The layer.
     layers : LayerGraph
         The network that it belongs to.
-    config : Config
-        The machine.
 
     Attributes
     ----------

@@ -50,10 +50,6 @@ class Pooling(Operator):
 
     Parameters
     ----------
-    layer : Pool
-        The layer.
-    config : Config
-        The machine.
     whole : bool
         Whether its window is the whole tensor, whatever that is.
 
@@ -172,8 +168,6 @@ class PoolCommands:
 
     Parameters
     ----------
-    facts : PoolFacts
-        The layer.
     shape : Shape
         Shape of its input.
     strategy : Strategy

@@ -170,8 +170,6 @@ def channel_records(
         How sums are requantized; its bias is not used.
     bias : ndarray of int64, [C]
         Biases, wrapped to int32.
-    config : Config
-        The machine.
     gain : ndarray of int16, [C], optional
         Factors of AFFINE, which always has the full form.
 

@@ -25,12 +25,8 @@ class LiveActivations:
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     groups : tuple of Group
         Which layers run slice by slice.
-    config : Config
-        The machine.
     batch : int
         Images of a run that go together.
     taken : int

@@ -47,14 +47,8 @@ def place_activations(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     groups : tuple of Group
         Which layers run slice by slice: images between them need no place.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     pool : ConstantPool
         Where images that are known are kept.
     outside : frozenset of str

@@ -51,8 +51,6 @@ def packed_row_weights(layer: Conv, size: int, *, transposed: bool) -> np.ndarra
 
     Parameters
     ----------
-    layer : Conv
-        The layer.
     size : int
         Size of the array.
     transposed : bool
@@ -83,8 +81,6 @@ def filter_tiles(
 
     Parameters
     ----------
-    layer : Depthwise
-        The layer.
     taps : tuple of range
         Rows and columns of its kernel, perhaps every second one.
     inner : Axis

@@ -27,8 +27,6 @@ def product_cycles(
         Slots of each of them, in all regions: see :class:`tpulite.arch.streams.Stream`.
     regions : int or array of int
         Parts of the output, each of which takes a tile as long as the next one's weights at least.
-    config : Config
-        The machine.
     int4 : bool
         Whether tiles are int4, which take half of the time.
 

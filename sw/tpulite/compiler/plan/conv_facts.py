@@ -70,8 +70,6 @@ class Units:
             Rows of the buffer that the records of an n-block take.
         tile_rows : int
             Rows that a weight tile takes.
-        config : Config
-            The machine.
         """
         tables: dict[int, np.ndarray] = {}  # n-blocks share passes
         for parts in passes:

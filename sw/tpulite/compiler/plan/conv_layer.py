@@ -17,12 +17,8 @@ def conv_facts(layer: Conv, source: Placed, target: Placed, config: Config) -> C
 
     Parameters
     ----------
-    layer : Conv
-        The layer.
     source, target : Placed
         What it reads and computes: perhaps packed rows, perhaps some of the columns.
-    config : Config
-        The machine.
     """
     kh, kw, depth, outputs = layer.weight.shape
     size, packed, form = config.array_size, source.packed, None

@@ -211,14 +211,10 @@ def delayed_ways(
     ----------
     kernel, stride : tuple of int
         Along y and x.
-    inner : Axis
-        The inner axis.
     dilation : int
         Along it.
     longest : tuple of int
         Most taps of a pass, along y and x.
-    config : Config
-        The machine.
     """
     if min(longest) < LINE or not config.has_delay_lines:
         return ()

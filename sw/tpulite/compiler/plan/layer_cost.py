@@ -101,14 +101,10 @@ def compute_cycles(
 
     Parameters
     ----------
-    layer : Layer
-        The layer.
     images : tuple of Activation
         The images that it reads, and the one that it computes.
     extents : tuple of int
         Rows and columns of the output that are computed.
-    config : Config
-        The machine.
     packed_rows : bool
         Whether a convolution reads packed rows: dense mode.
     """
@@ -277,8 +273,6 @@ def matmul_cycles(
         Rows, and columns of each.
     blocks : (int, int)
         Channel blocks of the first operand, and of the output.
-    config : Config
-        The machine.
     offsets : bool
         Whether the first operand has a zero point, so that sums of the second one are needed.
     transposed : bool

@@ -47,8 +47,6 @@ def plan_layer(
 
     Parameters
     ----------
-    layer : Layer
-        The layer.
     sources : sequence of Placed
         What it reads.
     target : Placed

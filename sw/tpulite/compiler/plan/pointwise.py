@@ -77,8 +77,6 @@ def pointwise_facts(
         The layer.
     shapes : sequence of (int, int, int)
         Extents of what it reads, each activation once; the second one may be a vector a block.
-    config : Config
-        The machine.
     kept : bool
         See :class:`PointwiseFacts`.
     """
@@ -154,8 +152,6 @@ def pointwise_plans(
 
     Parameters
     ----------
-    facts : PointwiseFacts
-        The layer.
     pixels, blocks : int or array of int
         Vectors of a plane, and planes.
     grain : int

@@ -65,14 +65,10 @@ class ArrayShare:
 
         Parameters
         ----------
-        layer : Pool
-            The pool.
         regions : iterable of (Run, Run)
             All regions that are computed at a time.
         blocks : int
             Channel blocks that are.
-        config : Config
-            The machine.
         interleaved : bool
             Whether several rows may be interleaved in the array.
         """

@@ -19,8 +19,6 @@ def grain_of(line: int, config: Config) -> int:
     ----------
     line : int
         Rows of the buffer that each of them would take.
-    config : Config
-        The machine.
     """
     return BEAT_BYTES // gcd(BEAT_BYTES, line * config.row_bytes)
 

@@ -75,8 +75,6 @@ def replace_by_chains(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     chain_of : callable
         Returns what stands for a layer, perhaps the layer itself: the last one makes its output,
         the others make activations that are new. It is given the activations so far.

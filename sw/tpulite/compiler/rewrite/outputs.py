@@ -61,10 +61,6 @@ def join_outputs_of(
         The layer.
     plain : sequence of Layer
         What computes it otherwise, and is returned where that takes fewer cycles.
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     """
     if not _few(layer, config):
         return plain

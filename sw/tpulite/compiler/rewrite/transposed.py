@@ -30,10 +30,6 @@ def split_transposed(layers: LayerGraph, config: Config, *, joined: bool = True)
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
-    config : Config
-        The machine.
     joined : bool
         Whether phases and neighbors of few channels may be those of one vector.
     """

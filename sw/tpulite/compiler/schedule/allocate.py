@@ -30,8 +30,6 @@ def place_buffers(
     ----------
     schedule : Schedule
         Commands in their final order.
-    config : Config
-        The machine.
     allocator : str
         ``online`` takes the places found while scheduling, which leave what was freed last alone
         as long as possible, so that engines seldom wait; ``longest`` packs buffers from the

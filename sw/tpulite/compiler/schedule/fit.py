@@ -46,10 +46,6 @@ def schedule_ops(
     ----------
     tiling : Tiling
         Commands in an order in which they could run one after the other.
-    config : Config
-        The machine.
-    options : Options
-        Choices of the compilation.
     part_by_part : bool
         Whether rows are so few that parts of the program are packed one by one.
     lead : int
@@ -158,8 +154,6 @@ def verify_places(
         Commands in their final order, and what may begin in any bank; no more is looked at.
     rows : mapping of Buffer to int
         First row of every buffer that is not resident.
-    config : Config
-        The machine.
 
     Returns
     -------

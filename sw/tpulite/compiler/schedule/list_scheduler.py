@@ -29,8 +29,6 @@ class ListScheduler:
     ----------
     tiling : Tiling
         The commands.
-    config : Config
-        The machine.
     uses : Uses
         What their buffers are needed for.
     leads : sequence of int

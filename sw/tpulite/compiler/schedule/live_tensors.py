@@ -103,8 +103,6 @@ def live_sections(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     groups : sequence of Group
         Groups that cover it.
     schedule : Schedule

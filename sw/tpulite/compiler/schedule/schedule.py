@@ -49,8 +49,6 @@ def schedule(tiling: Tiling, config: Config, *, lead: int = LEAD) -> Schedule | 
     ----------
     tiling : Tiling
         Commands in an order in which they could run one after the other.
-    config : Config
-        The machine.
     lead : int
         Loads that go ahead of a command, beyond those that it needs; 0 to load only what the next
         command needs.

@@ -47,8 +47,6 @@ def spread_buffers(
         Commands in their final order.
     moments : sequence of Moment
         When each of them would run with a place of its own for every buffer.
-    config : Config
-        The machine.
     patient : bool
         Whether a buffer is not needed before a command of another engine would wait for it.
 

@@ -17,8 +17,6 @@ class Uses:
     ----------
     tiling : Tiling
         Commands in an order in which they could run one after the other.
-    config : Config
-        The machine.
 
     Attributes
     ----------
@@ -92,8 +90,6 @@ def stores_before(ops: tuple[Op, ...], config: Config) -> dict[int, int]:
     ----------
     ops : tuple of Op
         Commands in a legal order.
-    config : Config
-        The machine.
 
     Returns
     -------

@@ -249,8 +249,6 @@ def read_tensor(file: FileTensor, name: str, *, given: bool = True) -> Tensor:
 
     Parameters
     ----------
-    file : FileTensor
-        The tensor.
     name : str
         Its name in the graph, and in messages.
     given : bool

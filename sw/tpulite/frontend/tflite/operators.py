@@ -137,8 +137,6 @@ def convert_operator(file: FileOperator, inputs: Inputs, outputs: tuple[Tensor, 
 
     Parameters
     ----------
-    file : FileOperator
-        The operator.
     inputs, outputs : tuple of Tensor
         Its tensors; a missing optional input is None.
 

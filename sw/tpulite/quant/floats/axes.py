@@ -14,8 +14,6 @@ class Axes:
 
     Parameters
     ----------
-    model : ModelProto
-        The network.
     links : Links
         Its edges and constants.
     """

@@ -49,8 +49,6 @@ def with_shapes(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
     Parameters
     ----------
-    model : ModelProto
-        The network.
     opset : int
         Version of the standard operators.
     """

@@ -60,10 +60,6 @@ def lower_images(
 
     Parameters
     ----------
-    node : Node
-        The node.
-    context : GraphContext
-        Where to.
     lower : callable
         Lowers a node of one feature map.
     count : int

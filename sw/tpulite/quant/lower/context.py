@@ -34,10 +34,6 @@ class GraphContext:
 
     Parameters
     ----------
-    graph : Graph
-        The network.
-    exactness : Exactness
-        The numerics.
     vector : int
         Channels of a vector of the machine: multiples of it move as whole vectors.
     """

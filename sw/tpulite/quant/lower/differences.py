@@ -99,8 +99,6 @@ def _lower_steps(
 
     Parameters
     ----------
-    node : Node
-        The operator.
     context : GraphContext
         Gets the layers.
     images : pair of str

@@ -39,8 +39,6 @@ def spread(context: GraphContext, source: str, target: str, shape: tuple[int, ..
 
     Parameters
     ----------
-    context : GraphContext
-        Where to.
     source, target : str
         The tensor, and the activation to make.
     shape : tuple of int

@@ -197,8 +197,6 @@ class _Steps:
 
     Parameters
     ----------
-    context : GraphContext
-        Where to.
     source : str
         Image that the first layer reads.
     """

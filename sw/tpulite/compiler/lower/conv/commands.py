@@ -23,8 +23,6 @@ class ConvCommands:
 
     Parameters
     ----------
-    layer : Conv
-        The layer.
     context : LayerContext
         Its surroundings.
     source : Store
@@ -82,8 +80,6 @@ class ConvCommands:
             Rows and columns of the output.
         part : Pass
             Part of the kernel and of the channel blocks.
-        weights : Region
-            Its weights.
         acc_row : int
             Where the sums are.
         first : bool
@@ -174,8 +170,6 @@ class Offset:
     ----------
     values : ndarray of int64, [up to N]
         Offsets.
-    context : LayerContext
-        The layer.
     """
 
     def __init__(self, values: np.ndarray, context: LayerContext) -> None:

@@ -21,8 +21,6 @@ class WindowMaxima:
         Where pixels come from.
     input tiles : InputTiles
         How windows are read.
-    context : LayerContext
-        The layer.
     low, high : int
         Clamp of the result. Parts are clamped, too, which changes nothing.
     """

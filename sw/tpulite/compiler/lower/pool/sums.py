@@ -82,8 +82,6 @@ class WindowSums:
         Where pixels come from.
     input tiles : InputTiles
         How windows are read.
-    context : LayerContext
-        The layer.
     layer : Pool
         How sums are requantized.
     """

@@ -201,8 +201,6 @@ def simplify_layers(layers: LayerGraph, config: Config, options: Options) -> Sim
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     config : Config
         The machine: what begins at a block of its channels still does.
     options : Options
@@ -232,8 +230,6 @@ def keep_channels(
 
     Parameters
     ----------
-    layers : LayerGraph
-        The network.
     needed : mapping of str to ndarray of bool, [C]
         For each of its images, what
         :func:`tpulite.compiler.rewrite.simplify.network.needed_channels` says.

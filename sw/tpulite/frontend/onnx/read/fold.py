@@ -261,8 +261,6 @@ def infer_shapes(model: onnx.ModelProto, *, strict: bool = False, values: bool =
 
     Parameters
     ----------
-    model : ModelProto
-        The model.
     strict : bool
         Whether it must be consistent.
     values : bool

@@ -301,8 +301,6 @@ def body_attributes(
 
     Parameters
     ----------
-    node : NodeProto
-        The node.
     shapes : mapping of str to tuple of int or None
         Shapes of tensors outside, None where a run decides.
     constants : mapping of str to ndarray

@@ -173,8 +173,6 @@ def widen(name: str, ends: tuple[str, str], results: np.ndarray, context: GraphC
         An image of int8, and one of pairs, which is declared.
     results : ndarray of int64, [256]
         Results, clamped here.
-    context : GraphContext
-        Where to.
     """
     source, target = ends
     shape = context.read(source).shape
