@@ -18,8 +18,7 @@ from rich.table import Table
 
 from tpulite.cli.chat import SMOLLM2
 from tpulite.frontend.onnx.library import open_session
-from tpulite.language.float_llama import run_llama
-from tpulite.language.int4_llama import Rows, int4_weights, kept_int4_weights
+from tpulite.language.int4_llama import Rows, int4_weights, kept_int4_weights, run_llama
 from tpulite.language.llama import Llama
 from tpulite.language.step import state_names, step_file
 from tpulite.language.tokenizer import read_tokenizer

@@ -8,7 +8,7 @@ from tpulite.arch.isa import VECTOR
 from tpulite.arch.memory import Window
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.bind import Shape, ShapeRange, compile_range
-from tpulite.compiler.geometry.closed_forms import ceil_div, cuts, grain
+from tpulite.compiler.geometry.axis import ceil_div, cuts, grain
 from tpulite.compiler.plan.pointwise import SLOTS
 from tpulite.compiler.plan.slabs import choose_all
 from tpulite.graph.layers import Activation, Affine, LayerGraph, Requantization

@@ -5,8 +5,7 @@ import pytest
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.bind import Shape, compile_range
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.closed_forms import grain
+from tpulite.compiler.geometry.axis import Axis1D, grain
 from tpulite.compiler.plan.slabs import WindowedRows, choose_all, slab_bounds, slab_modes
 from tpulite_testing.drawn.range_cases import config_name, draw_case
 

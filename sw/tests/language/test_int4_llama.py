@@ -7,8 +7,7 @@ pytest.importorskip("gguf", reason="gguf is missing (pip install gguf)")
 pytest.importorskip("tokenizers", reason="tokenizers is missing (pip install tokenizers)")
 import onnxruntime
 
-from tpulite.language.float_llama import run_llama
-from tpulite.language.int4_llama import int4_weights, kept_int4_weights
+from tpulite.language.int4_llama import int4_weights, kept_int4_weights, run_llama
 from tpulite.language.step import int8_rows, state_names, step_file
 from tpulite.language.tokenizer import read_tokenizer
 from tpulite.language.weights import read_llama

@@ -20,9 +20,8 @@ import onnxruntime
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.language.bert_file import bert_file
 from tpulite.language.bert_weights import read_bert
-from tpulite.language.encoder import load_encoder
+from tpulite.language.encoder import encoder_key, int8_encoder, load_encoder
 from tpulite.language.encoder_files import open_encoder
-from tpulite.language.int8_encoder import encoder_key, int8_encoder
 from tpulite.language.search import Index, Passage
 from tpulite.language.sentences import calibration_texts, read_sentences
 from tpulite.runtime.model import Model

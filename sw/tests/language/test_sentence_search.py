@@ -10,8 +10,8 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 pytest.importorskip("safetensors", reason="safetensors is missing (pip install safetensors)")
 pytest.importorskip("tokenizers", reason="tokenizers is missing (pip install tokenizers)")
 
+from tpulite.language.encoder import int8_encoder
 from tpulite.language.encoder_files import open_encoder
-from tpulite.language.int8_encoder import int8_encoder
 from tpulite.language.search import KeptVectors, find_texts, split_passages
 from tpulite.language.sentences import calibration_texts, read_sentences
 from tpulite_testing.files.bert_files import BertFile

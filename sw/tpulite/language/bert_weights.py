@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.language.extents import check_constant, check_extents
 from tpulite.language.safetensors_file import read_config, read_object, safetensors
-from tpulite.language.weight_check import check_weights
+from tpulite.language.weight_check import check_constant, check_extents, check_weights
 
 
 @dataclass(frozen=True)

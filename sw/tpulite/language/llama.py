@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.language.extents import check_constant, check_extents
-from tpulite.language.weight_check import check_weights
+from tpulite.language.weight_check import check_constant, check_extents, check_weights
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 from tpulite.configs import named_config
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.frontend.tflite.file import load_tflite
+from tpulite.language.encoder import int8_encoder
 from tpulite.language.encoder_files import open_encoder
-from tpulite.language.int8_encoder import int8_encoder
 from tpulite.language.sentences import read_sentences
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_file import save_model

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
-from tpulite.compiler.geometry.closed_forms import cuts
+from tpulite.compiler.geometry.axis import cuts
 from tpulite.compiler.operators.operator import Shape, ShapeRange
 from tpulite.graph.layers import Conv, LayerGraph
 

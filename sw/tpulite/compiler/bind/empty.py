@@ -8,7 +8,7 @@ from tpulite.arch.memory import Window
 from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.network_plan import NetworkPlan
-from tpulite.compiler.geometry.closed_forms import Number, both, most
+from tpulite.compiler.geometry.axis import Number, both, most
 from tpulite.compiler.operators.operator import Operator, Shape, tensor_spec
 from tpulite.compiler.operators.words import END_WORD
 from tpulite.compiler.plan.slabs import Strategy

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.compiler.geometry.axis import LARGEST_KERNEL, Axis1D, axes_of
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div
+from tpulite.compiler.geometry.axis import LARGEST_KERNEL, Axis1D, Number, axes_of, ceil_div
 from tpulite.compiler.geometry.extents import int4_tiles
 from tpulite.compiler.geometry.passes import Pass
 from tpulite.compiler.operators.conv_commands import conv_steps

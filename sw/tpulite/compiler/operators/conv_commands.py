@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tpulite.arch.isa import BYTE_STEPS, Drain, Engine, Opcode
-from tpulite.compiler.geometry.closed_forms import Number, pick
+from tpulite.compiler.geometry.axis import Number, pick
 from tpulite.compiler.operators.conv_regions import cut_regions, cut_slabs
 from tpulite.compiler.operators.conv_table import ConvWork, conv_numbers, units_of
 from tpulite.compiler.operators.transfer import DramTensor, load_constants

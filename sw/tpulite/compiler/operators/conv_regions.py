@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.compiler.geometry.closed_forms import ceil_div
+from tpulite.compiler.geometry.axis import ceil_div
 from tpulite.compiler.plan.segments import FAR, Indices, Segments, Table, cut_parts
 
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.compiler.geometry.closed_forms import grain
+from tpulite.compiler.geometry.axis import grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts, Units

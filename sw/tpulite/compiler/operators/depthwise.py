@@ -10,8 +10,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.interleave import interleave
 from tpulite.arch.isa import Axis
-from tpulite.compiler.geometry.axis import LARGEST_KERNEL, Axis1D, axes_of
-from tpulite.compiler.geometry.closed_forms import Number
+from tpulite.compiler.geometry.axis import LARGEST_KERNEL, Axis1D, Number, axes_of
 from tpulite.compiler.operators.depthwise_commands import depthwise_steps
 from tpulite.compiler.operators.depthwise_table import FilterWork
 from tpulite.compiler.operators.operator import (

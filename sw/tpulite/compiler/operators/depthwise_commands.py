@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tpulite.arch.isa import CONV, Axis, Drain, Engine, Opcode
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, pick
+from tpulite.compiler.geometry.axis import Number, ceil_div, pick
 from tpulite.compiler.operators.conv_regions import cut_slabs
 from tpulite.compiler.operators.depthwise_table import FilterWork, filter_numbers
 from tpulite.compiler.operators.transfer import DramTensor, load_constants

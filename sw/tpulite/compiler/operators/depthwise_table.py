@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tpulite.compiler.geometry.closed_forms import grain
+from tpulite.compiler.geometry.axis import grain
 from tpulite.compiler.operators.operator import Resident, Site
 from tpulite.compiler.operators.transfer import NOWHERE
 from tpulite.compiler.plan.depthwise import FilterFacts, filter_rows, pitch_of, stays

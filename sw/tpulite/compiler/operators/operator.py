@@ -15,8 +15,9 @@ from tpulite.compiler.geometry.axis import (
     LARGEST_PAD,
     LARGEST_STRIDE,
     Axis1D,
+    Number,
+    cuts,
 )
-from tpulite.compiler.geometry.closed_forms import Number, cuts
 from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.operators.words import Step
 from tpulite.compiler.plan.slabs import Room, Strategy

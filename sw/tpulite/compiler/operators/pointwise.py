@@ -9,8 +9,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import RECORD_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, cuts, grain
+from tpulite.compiler.geometry.axis import Axis1D, Number, ceil_div, cuts, grain
 from tpulite.compiler.operators.operator import (
     Buffers,
     Constants,

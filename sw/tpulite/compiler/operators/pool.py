@@ -9,8 +9,7 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Engine, Opcode, VectorOp
 from tpulite.arch.numerics import INT8
-from tpulite.compiler.geometry.axis import Axis1D, axes_of
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, cuts, grain
+from tpulite.compiler.geometry.axis import Axis1D, Number, axes_of, ceil_div, cuts, grain
 from tpulite.compiler.operators.operator import (
     Buffers,
     Constants,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.geometry.closed_forms import Number, most, pick
+from tpulite.compiler.geometry.axis import Number, most, pick
 from tpulite.compiler.operators.words import Batch, Origin, commands
 from tpulite.compiler.plan.segments import Spread
 from tpulite.program import TensorSpec

@@ -3,7 +3,7 @@
 from tpulite.arch.config import Config
 from tpulite.arch.effects import tile_rows
 from tpulite.arch.timing import LOAD_TOKEN, REQUANTIZER, sum_latency, tile_cycles
-from tpulite.compiler.geometry.closed_forms import Number, most
+from tpulite.compiler.geometry.axis import Number, most
 
 CONV_CYCLES = 3
 """Cycles of a CONV beside its weight tiles, in the mean: none is lost if its operands and tokens

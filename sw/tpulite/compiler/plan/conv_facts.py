@@ -10,8 +10,7 @@ from tpulite.arch import isa
 from tpulite.arch.config import Config
 from tpulite.arch.effects import tile_rows
 from tpulite.arch.isa import RAW_ROWS, Drain, RecordForm
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D, most_outputs
-from tpulite.compiler.geometry.closed_forms import Number
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, Axis1D, Number, most_outputs
 from tpulite.compiler.geometry.cut import split
 from tpulite.compiler.geometry.passes import AxisLimits, Pass, cut_kernel, pass_tiles
 from tpulite.compiler.plan.segments import numbers

@@ -15,8 +15,16 @@ from tpulite.arch.timing import (
     STORE_TOKEN,
     conv_latency,
 )
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT
-from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, least, most, pick, root
+from tpulite.compiler.geometry.axis import (
+    LARGEST_EXTENT,
+    Number,
+    both,
+    ceil_div,
+    least,
+    most,
+    pick,
+    root,
+)
 from tpulite.compiler.geometry.cut import PARTS, SMALLEST_PART
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES, product_cycles, weights_latency
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts

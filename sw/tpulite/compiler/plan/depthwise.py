@@ -10,8 +10,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.interleave import PAIR
 from tpulite.arch.isa import CONV, Axis, Drain, RecordForm
 from tpulite.arch.timing import drain_interval, row_cycles
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, least, most, pick
+from tpulite.compiler.geometry.axis import Axis1D, Number, both, ceil_div, least, most, pick
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.depthwise_plan import DepthwisePlan, even_parts
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles

@@ -20,8 +20,7 @@ from tpulite.arch.interleave import (
 )
 from tpulite.arch.isa import Axis
 from tpulite.arch.timing import turnaround
-from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, pick
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, Number, ceil_div, pick
 from tpulite.compiler.geometry.cut import split
 
 

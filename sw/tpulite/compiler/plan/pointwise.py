@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.effects import parameter_rows
 from tpulite.arch.isa import VECTOR, VectorOp
 from tpulite.arch.timing import row_cycles, vector_interval, vector_overhead
-from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, cuts, least, most, root
+from tpulite.compiler.geometry.axis import Number, both, ceil_div, cuts, least, most, root
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import Room, Strategy, cost
 from tpulite.graph.layers import Affine, Elementwise, Lut

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import VectorOp
 from tpulite.arch.timing import row_cycles, vector_overhead, vector_pace
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.closed_forms import Number, both, ceil_div, least, most, pick, root
+from tpulite.compiler.geometry.axis import Axis1D, Number, both, ceil_div, least, most, pick, root
 from tpulite.compiler.plan.pool_windows import MOST_VECTORS
 from tpulite.compiler.plan.ring import TRANSFER_OVERHEAD, ring_cycles
 from tpulite.compiler.plan.slabs import Room, Strategy, WindowedRows, slab_modes

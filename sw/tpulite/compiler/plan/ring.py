@@ -10,7 +10,7 @@ from tpulite.arch.timing import (
     STORE_REQUEST,
     STORE_TOKEN,
 )
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, most
+from tpulite.compiler.geometry.axis import Number, ceil_div, most
 
 _STORED = STORE_REQUEST + STORE_ANSWER + STORE_TOKEN
 """Cycles from the start of a STORE to its token, beside its rows."""

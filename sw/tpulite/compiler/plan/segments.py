@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div
+from tpulite.compiler.geometry.axis import Axis1D, Number, ceil_div
 
 Indices = NDArray[np.int64]
 

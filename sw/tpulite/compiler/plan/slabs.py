@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.closed_forms import (
+from tpulite.compiler.geometry.axis import (
+    Axis1D,
     Number,
     both,
     ceil_div,

@@ -9,7 +9,7 @@ from tpulite.arch.config import COMMAND_BYTES
 from tpulite.arch.memory import PAGE_BYTES, Window
 from tpulite.compiler.bind.network import Network
 from tpulite.compiler.bind.sizes import Sizes
-from tpulite.compiler.geometry.closed_forms import ceil_div
+from tpulite.compiler.geometry.axis import ceil_div
 from tpulite.compiler.operators.operator import Shape, ShapeRange
 from tpulite.compiler.plan.slabs import cost
 from tpulite.export.ranges.bounds import Interval, evaluate

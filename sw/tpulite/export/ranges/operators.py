@@ -11,8 +11,7 @@ from tpulite.arch.config import RECORD_BYTES
 from tpulite.arch.isa import CONV, Axis, Drain
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.bind.network import Network
-from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.closed_forms import Number, ceil_div, least, most
+from tpulite.compiler.geometry.axis import Axis1D, Number, ceil_div, least, most
 from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
 from tpulite.compiler.operators.operator import Shape, ShapeRange

@@ -19,9 +19,8 @@ from tpulite.quant.floats.expand_group_norms import GROUP_NORMS
 from tpulite.quant.floats.expand_grouped import GROUPED, ROTATIONS
 from tpulite.quant.floats.expand_norms import LAYER_NORM, NORMS, OLD_NORMS
 from tpulite.quant.floats.expand_products import EINSUM, PRODUCTS
-from tpulite.quant.floats.expansion import Expansion, Rules
+from tpulite.quant.floats.expansion import Expansion, Rules, Written
 from tpulite.quant.floats.graph import Links
-from tpulite.quant.floats.written import Written
 
 _KINDS = {
     f"tensor({name})": kind

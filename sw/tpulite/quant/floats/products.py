@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tpulite.quant.floats.written import Written
+from tpulite.quant.floats.expansion import Written
 
 _WHOLE, _REDUCED = 127, 64
 """Largest magnitudes of weights of 8 bits, and of 7, as ONNX Runtime's quantizer has them."""

@@ -14,9 +14,9 @@ import onnx
 
 from tpulite.quant.floats.axes import drop_constants
 from tpulite.quant.floats.blocks import magnitudes
+from tpulite.quant.floats.expansion import Written
 from tpulite.quant.floats.graph import MOVING, Links
 from tpulite.quant.floats.products import Weights
-from tpulite.quant.floats.written import Written
 
 _MOVES = MOVING | {"Pad", "Slice", "Split", "Concat", "Gather"}
 _KINDS = {"Conv": "ConvInteger", "MatMul": "MatMulInteger"}

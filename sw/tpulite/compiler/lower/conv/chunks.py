@@ -15,7 +15,7 @@ from tpulite.compiler.place.views import View
 from tpulite.compiler.place.weights import layer_records, tile_weights
 from tpulite.compiler.plan.conv import ConvExtents, ConvPlan
 from tpulite.compiler.plan.conv_facts import ConvFacts
-from tpulite.compiler.plan.conv_layer import conv_facts
+from tpulite.compiler.plan.layer_plan import conv_facts
 from tpulite.graph.layers import Conv
 
 

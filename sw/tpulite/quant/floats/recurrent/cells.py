@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 
 from tpulite.frontend.onnx.read.attributes import attributes_of
+from tpulite.quant.floats.expansion import Written
 from tpulite.quant.floats.products import Product
-from tpulite.quant.floats.written import Written
 
 FUNCTIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 """Functions of each operator that is split, in the order of its attribute ``activations``."""

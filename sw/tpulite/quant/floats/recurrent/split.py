@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 
 from tpulite.quant.floats.axes import Axes, drop_constants
+from tpulite.quant.floats.expansion import Written
 from tpulite.quant.floats.graph import Links
 from tpulite.quant.floats.products import Integers, Product, Weights
 from tpulite.quant.floats.ranges import Range
@@ -19,7 +20,6 @@ from tpulite.quant.floats.recurrent.cells import (
     optional_input,
     why_whole,
 )
-from tpulite.quant.floats.written import Written
 
 _H, _C = 5, 6  # inputs
 _SIGNED, _LEVELS = 127, 255
