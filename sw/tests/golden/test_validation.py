@@ -8,8 +8,8 @@ import pytest
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import Rounding
 from tpulite.compiler.options import Options
-from tpulite.compiler.passes import split_layers
 from tpulite.compiler.rewrite.simplify.ranges import value_ranges
+from tpulite.compiler.rewrite.transposed import split_transposed
 from tpulite.compiler.translation import validate_translation
 from tpulite.golden.validation import compare_layers
 from tpulite.golden.validation.terms import Terms
@@ -76,7 +76,7 @@ def transposed():
 
 def test_channels_that_are_constant_once_layers_are_split_are_no_difference():
     layers, config, options = transposed(), Config(array_size=4), Options()
-    split = split_layers(layers, config)
+    split = split_transposed(layers, config)
     whole, phases = (value_ranges(each)["b"].constant for each in (layers, split))
     assert whole.tolist() == [False, False] and phases.tolist() == [False, True]
     program = kept_program(layers, config, options)
@@ -85,7 +85,7 @@ def test_channels_that_are_constant_once_layers_are_split_are_no_difference():
 
 def test_layers_that_are_split_wrongly_are_found():
     layers = transposed()
-    split = split_layers(layers, Config(array_size=4))
+    split = split_transposed(layers, Config(array_size=4))
     assert compare_layers(layers, split) == []
     place, conv = next((i, x) for i, x in enumerate(split.layers) if isinstance(x, Conv))
     assert conv.name != "conv"

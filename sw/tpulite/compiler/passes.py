@@ -112,18 +112,14 @@ def _split_transposed(state: State) -> State:
     return replace(state, layers=split_transposed(state.layers, state.config, joined=joined))
 
 
-_SPLITS = (
-    Pass("split-slices", _for_machine(split_picks), needed=True),
-    Pass("split-transposed", _split_transposed, needed=True),
-)
-
 REWRITES = (
     Pass("tabulate-chains", _layers(tabulate_chains), switches=("simplify",)),
     Pass("turn-maxima", _for_machine(turn_maxima)),
     Pass("fold-channel-moves", _fold_moves, adds_zeros=True),
     Pass("fold-pixel-moves", _for_machine(fold_pixel_moves), adds_zeros=True),
     Pass("move-pixels-last", _for_machine(move_pixels_last), adds_zeros=True),
-    *_SPLITS,
+    Pass("split-slices", _for_machine(split_picks), needed=True),
+    Pass("split-transposed", _split_transposed, needed=True),
     Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
     Pass("scale-addends", _for_machine(scale_addends)),
     Pass("compare-terms", _for_machine(compare_terms)),
@@ -247,14 +243,6 @@ def _rewritten(state: State, each: Pass) -> State:
         macs = after.macs if each.adds_zeros else _macs(after, state)
         after = replace(after, macs=macs, changed=(*state.changed, each.name))
     return after
-
-
-def split_layers(layers: LayerGraph, config: Config) -> LayerGraph:
-    """Return a network without transposed convolutions and picks that no command can express."""
-    state = State.of(layers, config, Options())
-    for each in _SPLITS:
-        state = each.run(state)
-    return state.layers
 
 
 def _verify(after: State, before: State) -> None:

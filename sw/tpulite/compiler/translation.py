@@ -1,25 +1,11 @@
 """Whether a program computes its network, whatever the inputs are: translation validation."""
 
 from tpulite.compiler.options import Options
-from tpulite.compiler.passes import split_layers
-from tpulite.compiler.rewrite.addends import scale_addends
-from tpulite.compiler.rewrite.channel_maxima import turn_maxima
-from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
-from tpulite.compiler.rewrite.late_pixels import move_pixels_last
-from tpulite.compiler.rewrite.pixel_moves import fold_pixel_moves
-from tpulite.compiler.rewrite.simplify.network import simplify_layers
-from tpulite.compiler.rewrite.tables import tabulate_chains
-from tpulite.compiler.rewrite.terms import compare_terms
+from tpulite.compiler.passes import run_rewrites
+from tpulite.compiler.state import State
 from tpulite.golden.validation import compare_layers, validate
 from tpulite.graph.layers import LayerGraph
 from tpulite.program import Program
-
-_FOLDS = {
-    "fold-channel-moves": fold_channel_moves,
-    "fold-pixel-moves": fold_pixel_moves,
-    "move-pixels-last": move_pixels_last,
-}
-"""Passes that make moves parts of convolutions."""
 
 
 def validate_translation(
@@ -42,17 +28,8 @@ def validate_translation(
     seed : int
         See :func:`tpulite.golden.validation.validate`, as for the list that is returned and errors.
     """
-    short = tabulate_chains(layers) if options.simplify else layers
-    if "turn-maxima" not in options.without:
-        short = turn_maxima(short, program.config)
-    moved = short
-    for name, fold in _FOLDS.items():
-        if name not in options.without:
-            moved = fold(moved, program.config)
-    split = split_layers(moved, program.config)
-    narrow = simplify_layers(split, program.config, options).layers
-    if "scale-addends" not in options.without:
-        narrow = scale_addends(narrow, program.config)
-    if "compare-terms" not in options.without:
-        narrow = compare_terms(narrow, program.config)
+    trace: dict[str, State] = {}
+    run_rewrites(State.of(layers, program.config, options), trace)
+    behind = ("turn-maxima", "split-transposed", "compare-terms")
+    short, split, narrow = (trace[name].layers for name in behind)
     return [*compare_layers(short, split, seed=seed), *validate(narrow, program, seed=seed)]
