@@ -17,7 +17,6 @@ from tpulite.needs import PAGE_PACKAGES, require_package
 from tpulite.report import report_programs
 from tpulite.report.network_graph import NetworkGraph
 from tpulite.report.operator_details import describe_operators
-from tpulite.report.perfetto_trace import write_trace
 from tpulite.report.speed import Speed
 from tpulite.runtime.model import Model
 
@@ -93,6 +92,8 @@ class Views:
 
     def _write_trace(self, profile: "Profile", mhz: float | None) -> None:
         if self.trace is not None:
+            from tpulite.report.perfetto_trace import write_trace
+
             nanoseconds = 1000 / (mhz or 1000)
             save = partial(write_trace, runs=profile.runs, nanoseconds=nanoseconds)
             write_whole(self.trace, save)

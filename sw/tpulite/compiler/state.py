@@ -9,12 +9,12 @@ from tpulite.arch.config import Config
 from tpulite.arch.isa import Command
 from tpulite.compiler.cuts import Cut
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.lower.tiles import TilePlan
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement
 from tpulite.compiler.plan.conv import ConvPlan
+from tpulite.compiler.plan.slabs import TilePlan
 from tpulite.compiler.rewrite.simplify.network import Simplified
 from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.online import Shortage

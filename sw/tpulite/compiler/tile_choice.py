@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tpulite.compiler.geometry.group import Group
-from tpulite.compiler.lower.tiles import TiledLayer, TilePlan
+from tpulite.compiler.plan.slabs import TilePlan
 from tpulite.compiler.stages import cost_of, encode, lower, place
 from tpulite.compiler.state import Plans, State
 from tpulite.golden.timing import predict
@@ -60,6 +60,8 @@ def _apart(groups: tuple[Group, ...], index: int) -> tuple[Group, ...]:
 
 def _strategies(state: State, index: int) -> list[TilePlan]:
     """Return what expresses a layer and where its tensors are, the cheapest first."""
+    from tpulite.compiler.lower.tiles import TiledLayer
+
     layers, placement = state.layers, state.placement
     layer, rows = layers.layers[index], placement.free_rows[index]
     if len(layers.layers) == 1:

@@ -14,7 +14,6 @@ from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.lower.lowerings import lowering_of
 from tpulite.compiler.lower.rearrange import same_pixels
 from tpulite.compiler.lower.slicing import SlicedGroup
-from tpulite.compiler.lower.tiles import TiledLayer, TilePlan
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
 from tpulite.compiler.place.constants import Constant, ConstantPool
@@ -23,6 +22,7 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
+from tpulite.compiler.plan.slabs import TilePlan
 from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Pick, Reshape
 
 
@@ -183,7 +183,7 @@ class Tiler:
         (index,) = group.layers
         layer = layer or self.layers.layers[index]
         if isinstance(tiles := self.plans.get(index), TilePlan):
-            yield from self._tiled(index, stores).ops(tiles)
+            yield from self._tiled(tiles, index, stores)
             return
         context = self._context(layer, index, group, stores, constants)
         plan = self._plan(layer, context)
@@ -195,13 +195,15 @@ class Tiler:
         _, lowering = self._lower(layer, index, group, stores, constants, plan)
         yield from lowering.alone(again=again)
 
-    def _tiled(self, index: int, stores: Mapping[str, Store]) -> TiledLayer:
-        """Return a layer that has been planned as tiles."""
+    def _tiled(self, tiles: TilePlan, index: int, stores: Mapping[str, Store]) -> Iterator[Op]:
+        """Return the commands of a layer that has been planned as tiles."""
+        from tpulite.compiler.lower.tiles import TiledLayer  # few networks have such a layer
+
         layer = self.layers.layers[index]
         pair = stores[layer.inputs[0]], stores[layer.output]
         tiled = TiledLayer.of(self.layers, index, pair, self.pool)
         assert tiled is not None
-        return tiled
+        return tiled.ops(tiles)
 
     def _parts(self, group: Group, stores: Mapping[str, Store]) -> Iterator[Op]:
         """Yield the commands of a layer part by part, each with constants of its own."""

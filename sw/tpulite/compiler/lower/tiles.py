@@ -32,18 +32,8 @@ from tpulite.compiler.ops import Buffer, Op, Region, Side
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.pool_cuts import suits_array
-from tpulite.compiler.plan.slabs import Room, Strategy, cost
+from tpulite.compiler.plan.slabs import Room, Strategy, TilePlan, cost
 from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
-
-
-@dataclass(frozen=True)
-class TilePlan:
-    """How a layer alone is cut into tiles."""
-
-    name: str  #: Name of the strategy.
-    way: int  #: Index of the operator that has it: the array or the vector path may average.
-    room: Room  #: What it may take, and where the tensors are.
-    cycles: int  #: Estimated cycles.
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Slabs: cutting the output rows of a batch of images, with the input rows that they need."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -270,3 +271,13 @@ def slab_cuts(mode: str, parts: int, rows: WindowedRows) -> dict[str, int]:
     elif mode == "images":
         extent, unit, scale = rows.batch, grain(rows.out_height * rows.out_bytes), rows.out_height
     return {"repeat": repeat, "extent": extent, "parts": parts, "unit": unit, "scale": scale}
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """How a layer alone is cut into tiles."""
+
+    name: str  #: Name of the strategy.
+    way: int  #: Index of the operator that has it: the array or the vector path may average.
+    room: Room  #: What it may take, and where the tensors are.
+    cycles: int  #: Estimated cycles.

@@ -9,6 +9,7 @@ for *every* pair.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class Pair:
     activation: str = "none"  #: Fused activation.
 
 
+@cache
 def pair_layer(pair: Pair, exactness: Exactness) -> Elementwise:
     """Return the layer of an operator; its name and those of its images are yet to be chosen.
 
