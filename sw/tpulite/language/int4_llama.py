@@ -19,8 +19,8 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 _SOURCES = (
-    *("language/float_llama.py", "language/int4_llama.py"),
-    *("quant/compensation.py", "quant/int4.py"),
+    "language/int4_llama.py",
+    "quant/int4.py",
 )
 """Sources of this package that decide what the weights become."""
 

@@ -128,18 +128,6 @@ def _line(index: object, *columns: object) -> str:
     return f"{index!s:>7}" + "".join(f"{number!s:>9}" for number in numbers) + f"  {text}"
 
 
-__all__ = [
-    "CommandTimes",
-    "Timeline",
-    "measured_once",
-    "predict",
-    "predict_cycles",
-    "program_cycles",
-    "program_timeline",
-    "total_cycles",
-]
-
-
 def predict(
     commands: Sequence[Command], config: Config, memory: MemoryTiming = REFERENCE_MEMORY
 ) -> Timeline:
