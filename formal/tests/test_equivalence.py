@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from tpulite_formal.equivalence import differ
 from tpulite_rtl.lib.memory import TwoPortRam
-from tpulite_tb.harness import component_ports
+from tpulite_tb.component_ports import component_ports
 from tpulite_tb.mutants import (
     BITS,
     NAME,
