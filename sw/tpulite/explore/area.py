@@ -33,6 +33,13 @@ themselves."""
 _TRANSPOSED_TILES = {"lut": 11, "ff": 1.9, "gates": 15.1}
 """Transposed weight tiles, an element: a choice of its weight, a ninth bit of its activation."""
 
+_INT16 = {"lut": 192, "ff": 66, "gates": 1203}
+"""Vectors of int16, a column: sums enter the accumulators at one of five places, requantizers keep
+16 bits. 8x8 has 64 lookup tables and 50 flip-flops more."""
+
+_INT4 = {"lut": (0.6, 15), "ff": (4.9, 5.3), "gates": (23.7, 0)}
+"""Weight tiles of int4, an element, and a column: a second line that weights enter by."""
+
 _RAM_REGISTERS = {"lut": (0, 0), "ff": (92, 56), "gates": (755, 287)}
 """Registers behind RAMs, on any machine, and for each column: a byte of six readers and of records.
 Of lookup tables 4x4 has 25 less, and 8x8 50 more."""
@@ -188,6 +195,9 @@ def _fitted(config: Config, build: Build, resource: str, weights: Weights | None
     fixed += (once + column * config.array_size) * config.ram_registers
     fixed += _DELAY_LINES[resource] * config.array_size * config.has_delay_lines
     fixed += _TRANSPOSED_TILES[resource] * config.array_size**2 * config.has_transposed_tiles
+    fixed += _INT16[resource] * config.array_size * config.int16
+    element, column = _INT4[resource]
+    fixed += (element * config.array_size + column) * config.array_size * config.int4
     return fixed + sum(
         weights[name, term][resource] * value(config, build)
         for name, group in GROUPS.items()
