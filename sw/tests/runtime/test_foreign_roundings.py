@@ -115,3 +115,28 @@ def test_numbers_without_axes_pass_between_parts(numbers):
         number = net.b.node("Sqrt", net.b.node("Abs", number))
     y = net.b.quantize(net.b.node("Mul", y, number), 0.3, 2)
     checked(net.b.build(y if numbers == "of ONNX Runtime" else net.conv(y, 8, 8)))
+
+
+#: Functions, and scales and zero points, of which LiteRT and ONNX Runtime round a byte otherwise.
+UNDECIDED = [
+    ("Sigmoid", "int8", (0.04284187778830528, -13), (1 / 256, -128)),
+    ("Sigmoid", "uint8", (0.03151920810341835, 115), (1 / 256, 0)),
+    ("Tanh", "uint8", (0.0441114604473114, 179), (1 / 128, 128)),
+    ("Tanh", "uint8", (0.0441114604473114, 179), (0.0075, 100)),
+    ("Log", "int8", (0.08044308423995972, 57), (0.0872570052742958, 19)),
+    ("Gelu", "int8", (0.09074966609477997, -41), (0.046254679560661316, -88)),
+    ("Gelu", "uint8", (0.06898894906044006, 3), (0.09410800784826279, 74)),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype", "given", "made"), UNDECIDED)
+@pytest.mark.parametrize("shape", [(256,), (8, 37), (2, 5, 27), (1, 4, 5, 13)])
+def test_functions_that_only_litert_knows_are_looked_up(op, dtype, given, made, shape):
+    b, low = OnnxBuilder(opset=20), np.iinfo(dtype).min
+    y = b.node(op, b.quantize(b.input("x", shape), *given, dtype=dtype))
+    graph = load_onnx(b.build(b.quantize(y, *made, dtype=dtype)), "net")
+    integers = np.resize(np.arange(low, low + 256), shape) - given[1]
+    sample = {"x": integers.astype(np.float32) * np.float32(given[0])}
+    model = Model.load(graph, exact="litert-ref", options=quick_options())
+    assert model.crossings == 2 and "table" in {node.op for node in model.graph.nodes}
+    assert compare_model(model, open_litert_of_onnx(graph, "litert-ref"), [sample]).same

@@ -1,7 +1,7 @@
 """Parts of a network that compute a function of one byte, element by element."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tpulite.graph.graph import Graph, Node, Tensor
@@ -58,16 +58,20 @@ def byte_functions(graph: Graph) -> tuple[ByteFunction, ...]:
     return tuple(found)
 
 
-def with_tables(graph: Graph, tables: Mapping[str, tuple[int, ...]]) -> Graph:
+def with_tables(
+    graph: Graph, functions: Iterable[ByteFunction], tables: Mapping[str, tuple[int, ...]]
+) -> Graph:
     """Return a graph whose functions of one byte are nodes ``table``.
 
     Parameters
     ----------
+    functions : iterable of ByteFunction
+        Functions of the graph; those without a table stay as they are.
     tables : mapping of str to tuple of int
         The 256 integers of a function by its target, that of the least byte first.
     """
     replaced = {}
-    for each in byte_functions(graph):
+    for each in functions:
         if each.target in tables:
             named = [node for node in each.nodes if node.op not in _SCALES] or each.nodes
             ends = {"inputs": (each.source,), "outputs": (each.target,)}

@@ -218,7 +218,8 @@ def function_table(
     Raises
     ------
     UnsupportedError
-        If the library does not define the function, or not by one table.
+        If the library does not define the function, or not by one table; UndecidedError if only the
+        library itself knows the table.
     """
     if op not in FUNCTIONS:
         raise UnsupportedError(f"{op} is not verified against any library")

@@ -32,7 +32,7 @@ def lookup(
 
     Raises
     ------
-    UnsupportedError
+    UndecidedError
         If the last bit of a float32 function decides a result.
     """
     inverse = np.float32(1) / y.scale
@@ -172,6 +172,10 @@ APPROXIMATED = (
 """Functions whose last bits depend on the CPU and on the library of mathematics."""
 
 
+class UndecidedError(UnsupportedError):
+    """The last bits of a function decide a result, so that only its library knows it."""
+
+
 def check_halves(
     op: str,
     real: NDArray[np.float32],
@@ -196,7 +200,7 @@ def check_halves(
 
     Raises
     ------
-    UnsupportedError
+    UndecidedError
         If a result lies that near to the middle between two integers.
     """
     exact = real >= 0 if op == "elu" else real == 0
@@ -205,4 +209,4 @@ def check_halves(
     place = wide + y.zero_point
     inside = (place > y.low - 1) & (place < y.high + 1)
     if op in APPROXIMATED and np.any(near & inside & ~exact):
-        raise UnsupportedError(f"the rounding of {op} depends on the CPU")
+        raise UndecidedError(f"the rounding of {op} depends on the CPU")

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import INT8
 from tpulite.golden.ops import softmax
-from tpulite.graph.graph import Graph
+from tpulite.graph.graph import Graph, Node
 from tpulite.graph.passes.byte_functions import ByteFunction, byte_functions, with_tables
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.functions import function_table
+from tpulite.quant.exactness.litert import APPROXIMATED, UndecidedError
 from tpulite.quant.exactness.softmax import fixed_point_exponentials
-from tpulite.runtime.host.libraries import KERNELS, require_library
+from tpulite.quant.tensors import UnsupportedError, quantized
+from tpulite.runtime.host.libraries import KERNELS, open_library, require_library
 
 _TRIED = {
     Exactness.LITERT_REF: (Exactness.LITERT_REF, Exactness.LITERT_OPT),
@@ -30,11 +34,13 @@ _VECTOR = 64
 
 
 def tabulate(graph: Graph, exactness: Exactness) -> Graph:
-    """Return a TFLite graph whose functions of one byte are tables.
+    """Return a graph whose functions of one byte that only LiteRT knows are tables.
 
-    A function is computed by the library itself, on the part of the file that has it. It is taken
-    only if equal bytes give equal results wherever they are; the last elements, which code for
-    vectors may leave to other code, are as many as in the file.
+    In a TFLite file they are those of several operators, in an ONNX file operators whose last bits
+    decide how a result is rounded. LiteRT computes them itself, on the part of the file that has
+    them, or on an operator that is written for it. A function is taken only if equal bytes give
+    equal results wherever they are; the last elements, which code for vectors may leave to other
+    code, are as many as in the file.
 
     Parameters
     ----------
@@ -42,22 +48,64 @@ def tabulate(graph: Graph, exactness: Exactness) -> Graph:
         The network, simplified.
     exactness : Exactness
         Whose numerics; those of others than LiteRT's own kernels change nothing.
+
+    Raises
+    ------
+    ValueError
+        If LiteRT is not installed and an ONNX file needs it, whose library rounds in another way.
     """
-    source = graph.source
-    if graph.format != "tflite" or source is None or exactness not in _TRIED:
-        return graph
-    functions = [
-        each
-        for each in byte_functions(graph)
-        if {each.source, each.target} <= source.origins.keys()
-    ]
+    if graph.format == "onnx":
+        functions = _undecided(graph, exactness)
+        tables = {each.target: _asked(graph, each, exactness) for each in functions}
+        return with_tables(graph, functions, {y: table for y, table in tables.items() if table})
+    functions = _in_file(graph, exactness)
     if not functions:
         return graph
     try:
         require_library("tflite")
     except ValueError:  # who has no LiteRT gets what is known without it
         return graph
-    return with_tables(graph, _tables(graph, functions, exactness))
+    return with_tables(graph, functions, _tables(graph, functions, exactness))
+
+
+def _in_file(graph: Graph, exactness: Exactness) -> list[ByteFunction]:
+    """Return the functions of several operators between tensors of a TFLite file."""
+    if graph.source is None or exactness not in _TRIED:
+        return []
+    known = graph.source.origins.keys()
+    return [each for each in byte_functions(graph) if {each.source, each.target} <= known]
+
+
+def _undecided(graph: Graph, exactness: Exactness) -> list[ByteFunction]:
+    """Return the operators whose results are LiteRT's, and known to nobody else."""
+    return [
+        ByteFunction(node.inputs[0], node.outputs[0], (node,))
+        for node in graph.nodes
+        if exactness.litert and node.op in APPROXIMATED and _is_undecided(graph, node, exactness)
+    ]
+
+
+def _is_undecided(graph: Graph, node: Node, exactness: Exactness) -> bool:
+    try:
+        x, y = (quantized(graph.tensors[name]) for name in (node.inputs[0], node.outputs[0]))
+        function_table(node.op, x, y, node.attributes, exactness, 0)
+    except UnsupportedError as error:
+        return isinstance(error, UndecidedError)
+    return False
+
+
+def _asked(graph: Graph, function: ByteFunction, exactness: Exactness) -> tuple[int, ...]:
+    """Return the table of an operator of an ONNX file that is written as one of TFLite."""
+    require_library("tflite")
+    from tpulite.frontend.tflite.writer import write_tflite
+
+    x, y = graph.tensors[function.source], graph.tensors[function.target]
+    values = _bytes(x.dtype, math.prod(x.shape))
+    tensors = {each.name: replace(each, shape=values.shape) for each in (x, y)}
+    ends = {"inputs": (x.name,), "outputs": (y.name,)}
+    alone = replace(graph, nodes=function.nodes, tensors=tensors, states=(), **ends)
+    (results,) = open_library(write_tflite(alone), "tflite", exactness)([values])
+    return _table(values, results)
 
 
 def _tables(
