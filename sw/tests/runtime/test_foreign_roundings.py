@@ -140,3 +140,19 @@ def test_functions_that_only_litert_knows_are_looked_up(op, dtype, given, made, 
     model = Model.load(graph, exact="litert-ref", options=quick_options())
     assert model.crossings == 2 and "table" in {node.op for node in model.graph.nodes}
     assert compare_model(model, open_litert_of_onnx(graph, "litert-ref"), [sample]).same
+
+
+#: Functions that LiteRT has, but not of such integers: one of a file's library, of floats.
+OF_FLOATS = [
+    ("Elu", "int8", "litert-ref", {}),
+    ("Elu", "int8", "litert-opt", {"alpha": 0.5}),
+    *((op, "uint8", "litert-opt", {}) for op in ("Abs", "Elu", "Exp", "Log", "Neg", "Sqrt")),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype", "exact", "flags"), OF_FLOATS)
+def test_functions_that_litert_has_of_other_types_are_compared(op, dtype, exact, flags):
+    b = OnnxBuilder(opset=20)
+    zero = 128 * (dtype == "uint8")
+    y = b.node(op, b.quantize(b.input("x", (8, 16)), 0.05, zero, dtype), **flags)
+    checked(b.build(b.quantize(y, 0.04, zero, dtype)), exact, 1)

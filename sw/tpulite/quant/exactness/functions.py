@@ -165,9 +165,9 @@ class _Kernel:
     int8: bool = False  #: Whether it is for int8 alone; then TFLite Micro's was not compared either
     reference: bool = True  #: Whether the reference kernels have it.
 
-    def defines(self, x: Quantized, exactness: Exactness) -> bool:
-        """Tell whether a library has the function of such an input."""
-        if self.int8 and (x.unsigned or exactness == Exactness.TFLM):
+    def defines(self, unsigned: bool, exactness: Exactness) -> bool:
+        """Tell whether a library has the function of inputs of a type."""
+        if self.int8 and (unsigned or exactness == Exactness.TFLM):
             return False
         return self.reference or exactness not in (Exactness.LITERT_REF, Exactness.TFLM)
 
@@ -239,6 +239,17 @@ def function_table(
     return y.image(_litert(op, x, y, attributes, exactness, elements))
 
 
+def is_lacking(op: str, attributes: Mapping[str, Any], dtype: str, exactness: Exactness) -> bool:
+    """Tell whether LiteRT's kernels have a function, but not of integers: int8 or uint8."""
+    kernel = _KERNELS.get(op)
+    defined = kernel is None or kernel.defines(dtype == "uint8", exactness)
+    return _has_alpha(op, attributes) or not defined
+
+
+def _has_alpha(op: str, attributes: Mapping[str, Any]) -> bool:
+    return op == "elu" and attributes.get("alpha", 1.0) != 1.0
+
+
 def _litert(
     op: str,
     x: Quantized,
@@ -259,10 +270,10 @@ def _litert(
         return leaky_relu(x, y, attributes["alpha"]) if table is None else table
     if op == "gelu":
         return lookup(op, real_function(op, attributes), x, y)
-    if op == "elu" and attributes.get("alpha", 1.0) != 1.0:
-        raise UnsupportedError("TFLite's elu has no alpha")
     kernel = _KERNELS.get(op)
-    if kernel is None or not kernel.defines(x, exactness):
+    if _has_alpha(op, attributes):
+        raise UnsupportedError("TFLite's elu has no alpha")
+    if kernel is None or not kernel.defines(x.unsigned, exactness):
         raise UnsupportedError(f"{exactness} has no {op} of {'u' * x.unsigned}int8")
     return kernel.xnnpack(x, y) if xnnpack and kernel.xnnpack else kernel.table(x, y)
 

@@ -16,6 +16,7 @@ from tpulite.graph.graph import Graph, Node
 from tpulite.graph.passes.rewrite import same_meaning
 from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.quant.exactness import Exactness
+from tpulite.quant.exactness.functions import is_lacking
 from tpulite.quant.library import as_library
 from tpulite.quant.one_type import PRODUCTS, has_strange_zero_point
 from tpulite.runtime.host.libraries import DECIDED, open_library
@@ -51,7 +52,8 @@ def open_litert_of_onnx(graph: Graph, name: str) -> Oracle:
     exactness = Exactness(name)
     graph = trace_origins(as_library(graph, exactness))
     runs = [
-        (_by_litert if part.litert else _by_file)(graph, part, exactness) for part in _parts(graph)
+        (_by_litert if part.litert else _by_file)(graph, part, exactness)
+        for part in _parts(graph, exactness)
     ]
 
     states = States(graph)
@@ -66,13 +68,13 @@ def open_litert_of_onnx(graph: Graph, name: str) -> Oracle:
     return Oracle(run, resets=(states.reset,))
 
 
-def _parts(graph: Graph) -> Iterator[_Part]:
+def _parts(graph: Graph, exactness: Exactness) -> Iterator[_Part]:
     """Yield parts in the order in which they run; each operator is in the first that it can be."""
     level: dict[str, int] = {}
     parts: list[list[Node]] = []
     for node in graph.nodes:
         before = max((level[x] for x in node.inputs if x in level), default=0)
-        own = before + (before % 2 != _is_integer(graph, node))
+        own = before + (before % 2 != _is_integer(graph, node, exactness))
         level.update(dict.fromkeys(node.outputs, own))
         parts += [[] for _ in range(own + 1 - len(parts))]
         parts[own].append(node)
@@ -81,7 +83,7 @@ def _parts(graph: Graph) -> Iterator[_Part]:
             yield _Part(index % 2 == 1, tuple(nodes))
 
 
-def _is_integer(graph: Graph, node: Node) -> bool:
+def _is_integer(graph: Graph, node: Node, exactness: Exactness) -> bool:
     """Tell whether TFLite has an operator for a node, all of whose activations are integers.
 
     QUANTIZE may read floats and DEQUANTIZE make them: how they round is part of the numerics.
@@ -94,6 +96,8 @@ def _is_integer(graph: Graph, node: Node) -> bool:
     ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
     activations = [x for x in ends if x.data is None]
     if node.op in PRODUCTS and has_strange_zero_point(node, graph.tensors[node.inputs[1]]):
+        return False
+    if is_lacking(node.op, node.attributes, ends[0].dtype, exactness):
         return False
     clips = node.op == "clip" and same_meaning(*ends)
     return (clips or node.op in CODES) and all(x.dtype in _INTEGERS for x in activations)
