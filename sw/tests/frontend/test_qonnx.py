@@ -278,22 +278,33 @@ def test_other_weights_and_biases_run_on_the_machine(tmp_path, form):
     assert compare_model(model, open_oracle("litert-ref", path, model.graph), inputs).same
 
 
+GROUPS = {"grouped": 2, "depthwise": 24}
+
+
 def lowest(form: str) -> bytes:
     """Return a product with weights of -128, whose normalization has negative gains."""
     b = Draft((1, 24) if form in ("Gemm", "MatMul", "transB") else (1, 24, 6, 6))
+    group = GROUPS.get(form, 1)
+    outputs = 10 if group < 24 else 48
     shapes = {"MatMul": (24, 10), "Gemm": (24, 10), "transB": (10, 24)}
-    shape = shapes.get(form, (24, 10, 2, 2) if form == "ConvTranspose" else (10, 24, 3, 3))
+    kernels = (24, 10, 2, 2) if form == "ConvTranspose" else (outputs, 24 // group, 3, 3)
+    shape = shapes.get(form, kernels)
     values = b.rng.integers(-127, 128, shape)
     values[tuple(b.rng.integers(0, shape, (6, len(shape))).T)] = -128
     flags = {"transB": {"transB": 1}, "strided": {"strides": [2, 2], "pads": [1] * 4}}
-    op = {"transB": "Gemm", "strided": "Conv"}.get(form, form)
+    flags |= {form: {"group": group} for form in GROUPS}
+    op = {"transB": "Gemm", "strided": "Conv"}.get(form, "Conv" if form in GROUPS else form)
     weight = b.quant(values / 64, 1 / 64, 8)
     y = b.node(op, b.quant("x", 1 / 16, 8), weight, **flags.get(form, {}))
-    sides = -b.rng.uniform(0.5, 1, 10), *(b.rng.normal(size=10) for _ in range(2)), np.ones(10)
+    gain = -b.rng.uniform(0.5, 1, outputs)
+    sides = gain, *(b.rng.normal(size=outputs) for _ in range(2)), np.ones(outputs)
     return b.build(b.quant(b.node("BatchNormalization", y, *sides), 0.25, 8))
 
 
-@pytest.mark.parametrize("form", ["Conv", "strided", "ConvTranspose", "Gemm", "transB", "MatMul"])
+LOWEST = ("Conv", "strided", "ConvTranspose", "Gemm", "transB", "MatMul", *GROUPS)
+
+
+@pytest.mark.parametrize("form", LOWEST)
 def test_weights_of_128_have_their_last_step_in_inputs_of_their_own(tmp_path, form):
     data = lowest(form)
     model = checked(data, tmp_path / "net.onnx")

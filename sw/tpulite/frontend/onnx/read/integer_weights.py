@@ -68,7 +68,7 @@ class _Weights:
         inner = (node for each in list(graphs_of(graph))[1:] for node in each.node)
         self.reads.update(name for node in inner for name in node.input)
         self.reads.update(value.name for value in graph.output)
-        self._beside: dict[str, list[onnx.NodeProto]] = {}
+        self._beside: dict[str, onnx.NodeProto] = {}
 
     def get(self, name: str) -> _Weight | None:
         """Return a tensor that DequantizeLinear makes of constants, for one reader alone."""
@@ -96,15 +96,12 @@ class _Weights:
         made = helper.make_node("DequantizeLinear", names, [name], f"{name}/made", axis=weight.axis)
         self.writers[name].CopyFrom(made)
 
-    def beside(self, product: onnx.NodeProto, low: int, high: int) -> str:
-        """Return a tensor that is the input of a product and some of its channels once more."""
+    def beside(self, product: onnx.NodeProto, channels: np.ndarray) -> str:
+        """Return a tensor that is channels of the input of a product."""
         x = product.input[0]
         name = f"{product.output[0]}/{x}"
-        bounds = [self.add(f"{name}/bound", np.array([value])) for value in (low, high, 1)]
-        self._beside[name] = [
-            helper.make_node("Slice", [x, *bounds], [f"{name}/some"], f"{name}/slice"),
-            helper.make_node("Concat", [x, f"{name}/some"], [name], f"{name}/beside", axis=1),
-        ]
+        inputs = [x, self.add(f"{name}/channels", channels)]
+        self._beside[name] = helper.make_node("Gather", inputs, [name], f"{name}/gather", axis=1)
         return name
 
     def add_beside(self) -> None:
@@ -113,7 +110,7 @@ class _Weights:
             return
         nodes = []
         for node in self.graph.node:
-            nodes += [each for name in node.input for each in self._beside.pop(name, ())]
+            nodes += [self._beside.pop(name) for name in node.input if name in self._beside]
             nodes.append(node)
         del self.graph.node[:]
         self.graph.node.extend(nodes)
@@ -219,10 +216,10 @@ def _normalized(norm: onnx.NodeProto, weights: _Weights, matrices: set[str]) -> 
     if folded.integers.min() < limits.min:  # of unsigned ones
         return False
     if folded.integers.max() > limits.max:
-        if flags.get("group", 1) != 1 or flags.get("transA", 0):
+        if flags.get("transA", 0):
             return False
-        folded, low, high = _parted(folded, limits.max, 1 - axis)
-        product.input[0] = weights.beside(product, low, high)
+        folded, channels = _parted(folded, limits.max, 1 - axis, flags.get("group", 1))
+        product.input[0] = weights.beside(product, channels)
     folded = replace(folded, integers=folded.integers.astype(weight.integers.dtype))
     weights.set(product.input[1], folded)
     shift = ((bias[0] if bias else 0) - mean) * gain + beta
@@ -234,17 +231,18 @@ def _normalized(norm: onnx.NodeProto, weights: _Weights, matrices: set[str]) -> 
     return True
 
 
-def _parted(weight: _Weight, most: int, axis: int) -> tuple[_Weight, int, int]:
+def _parted(weight: _Weight, most: int, axis: int, groups: int) -> tuple[_Weight, np.ndarray]:
     """Return weights whose integers of one more than ``most`` have the rest in more inputs.
 
-    Those are inputs ``low`` to ``high``, once more behind all.
+    The channels that all inputs are come with them, group by group: some of them once more.
     """
     rest = weight.integers > most
-    found = np.flatnonzero(rest.any(axis=tuple(i for i in range(rest.ndim) if i != axis)))
-    low, high = int(found[0]), int(found[-1]) + 1
-    rest = rest.take(range(low, high), axis).astype(np.int64)
+    again = np.flatnonzero(rest.any(axis=tuple(i for i in range(rest.ndim) if i != axis)))
+    rest = rest.take(again, axis).astype(np.int64)
     integers = np.concatenate([np.minimum(weight.integers, most), rest], axis)
-    return replace(weight, integers=integers), low, high
+    channels = np.arange(groups * weight.integers.shape[axis]).reshape(groups, -1)
+    channels = np.concatenate([channels, channels[:, again]], axis=1)
+    return replace(weight, integers=integers), channels.reshape(-1)
 
 
 def _output_axis(product: onnx.NodeProto, flags: dict[str, int]) -> int:
