@@ -19,46 +19,11 @@ from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.oracles import open_oracle
 from tpulite_testing.files.onnx_builder import OnnxBuilder
+from tpulite_testing.files.qonnx_draft import Draft
+from tpulite_testing.oracles.qonnx import defined, evaluate
 from tpulite_testing.quick_options import quick_options
 
 pytest_plugins = ("tpulite_testing.command_line",)
-
-
-class Draft:
-    """A QONNX file that grows."""
-
-    def __init__(self, shape=(1, 3, 6, 6), domain: str = DOMAINS[0], opset: int = 13) -> None:
-        self.nodes, self.tensors = [], []
-        self.inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
-        self.domain, self.opset = domain, opset
-        self.rng = np.random.default_rng(len(shape))
-
-    def constant(self, value) -> str:
-        name = f"c{len(self.tensors)}"
-        self.tensors.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
-        return name
-
-    def node(self, op: str, *inputs, domain: str = "", **flags) -> str:
-        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
-        y = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, names, [y], domain=domain, **flags))
-        return y
-
-    def quant(self, x, scale, bits, zero=0, *, op: str = "Quant", **flags) -> str:
-        flags = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND"} | flags
-        return self.node(op, x, scale, zero, bits, domain=self.domain, **flags)
-
-    def weight(self, *shape: int, bits: int = 4) -> str:
-        """Return weights with a scale for each output channel."""
-        values = self.rng.normal(size=shape)
-        scale = np.abs(values).reshape(shape[0], -1).max(1) / ((1 << bits - 1) - 1)
-        return self.quant(values, scale.reshape(-1, *[1] * (len(shape) - 1)), bits, narrow=1)
-
-    def build(self, y: str, dims=None) -> bytes:
-        output = helper.make_tensor_value_info(y, TensorProto.FLOAT, dims)
-        graph = helper.make_graph(self.nodes, "net", self.inputs, [output], self.tensors)
-        versions = [helper.make_opsetid("", self.opset), helper.make_opsetid(self.domain, 1)]
-        return helper.make_model(graph, opset_imports=versions, ir_version=8).SerializeToString()
 
 
 def run_plainly(data: bytes, x: np.ndarray) -> np.ndarray:
@@ -69,28 +34,6 @@ def run_plainly(data: bytes, x: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     (y,) = session.run(None, {"x": x})
     return np.asarray(y)
-
-
-def defined(x, scale, bits, *, signed=1, narrow=0, zero=0.0, rounding=np.round) -> np.ndarray:
-    """Return what the definition of QONNX says of a quantizer."""
-    if bits == 1 and signed:
-        return np.where(x / np.float32(scale) + np.float32(zero) >= 0, 1, -1) * np.float32(scale)
-    low = (narrow - (1 << bits - 1)) if signed else 0
-    high = (1 << bits - 1) - 1 if signed else (1 << bits) - 1 - narrow
-    integers = rounding(np.clip(x / np.float32(scale) + np.float32(zero), low, high))
-    return (integers - np.float32(zero)) * np.float32(scale)
-
-
-def truncated(x, scale, zero, bits, *result, rounding_mode, signed=1, narrow=0) -> np.ndarray:
-    """Return what QONNX says of a truncation, of version 2 if it names the scale of its result."""
-    steps = 2.0 ** np.round(np.log2(result[0] / scale) if result[1:] else bits - result[0])
-    integers = np.round(x / scale + zero) / steps
-    if result[1:]:
-        half = signed * 2.0 ** (result[1] - 1)
-        top = half - 1 if signed else 2.0 ** result[1] - 1 - narrow
-        integers = np.clip(integers, narrow * signed - half, top)
-    rounding = {"FLOOR": np.floor, "CEIL": np.ceil, "ROUND": np.round}[rounding_mode.decode()]
-    return (rounding(integers) - zero / steps) * (result[0] if result[1:] else scale)
 
 
 VALUES = np.concatenate([np.arange(-40, 40) / 4, np.linspace(-300, 300, 49)]).astype(np.float32)
@@ -175,29 +118,9 @@ def test_a_network_runs_on_the_machine(tmp_path, domain, opset):
 
 
 def executed(data: bytes, x: np.ndarray) -> np.ndarray:
-    """Run a file node by node: quantizers as defined, other operators by ONNX Runtime."""
-    model = onnx.load_model_from_string(data)
-    values = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer} | {"x": x}
-    for node in model.graph.node:
-        inputs = [values[name] for name in node.input]
-        flags = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        if node.op_type == "Trunc":
-            y = truncated(*inputs, **flags)
-        elif node.domain in DOMAINS:
-            limits = {"signed": flags["signed"], "narrow": flags["narrow"]}
-            y = defined(inputs[0], inputs[1], int(inputs[3]), **limits)
-        else:
-            types = [
-                helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape)
-                for name, value in zip(node.input, inputs, strict=True)
-            ]
-            result = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
-            one = helper.make_graph([node], "one", types, [result])
-            made = helper.make_model(one, opset_imports=model.opset_import[:1], ir_version=8)
-            session = onnxruntime.InferenceSession(made.SerializeToString())
-            (y,) = session.run(None, dict(zip(node.input, inputs, strict=True)))
-        values[node.output[0]] = np.asarray(y, np.float32)
-    return values[model.graph.output[0].name]
+    """Return the only output of a file by the definition of QONNX."""
+    (y,) = evaluate(data, {"x": x}).outputs
+    return y
 
 
 def perceptron(*, deep: bool = False, biased: bool = False) -> bytes:
