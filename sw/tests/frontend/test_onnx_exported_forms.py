@@ -119,12 +119,22 @@ def test_integers_of_one_scale_are_concatenated_before_they_are_floats():
     assert (model.cpu_share, len(model.programs), model.crossings) == (0, 1, 2)
 
 
-@pytest.mark.parametrize("window", [(4, 2, 1, 0), (3, 2, 1, 1), (3, 1, 1, 0), (5, 3, 2, 2)])
+@pytest.mark.parametrize(
+    "window",
+    [
+        (4, 2, [1] * 4, 0),
+        (3, 2, [1] * 4, 1),
+        (3, 1, [1] * 4, 0),
+        (5, 3, [2] * 4, 2),
+        (3, 2, [0, 0, 1, 1], 0),
+        (3, 1, [0, 1, 1, 0], 0),
+    ],
+)
 def test_transposed_convolutions_with_padding_are_those_of_whole_windows(window):
-    kernel, stride, pad, more = window
+    kernel, stride, pads, more = window
     net = Exported(1, 4, 6, 6)
     weight = net.weight(4, 8, kernel, kernel, axis=1)
-    sizes = {"strides": [stride] * 2, "pads": [pad] * 4, "output_padding": [more] * 2}
+    sizes = {"strides": [stride] * 2, "pads": pads, "output_padding": [more] * 2}
     y = net.b.node("ConvTranspose", net.y, weight, net.bias(8), **sizes)
     model = checked(net.b.build(net.b.quantize(y, 0.1, 0)))
     assert (model.cpu_share, len(model.programs)) == (0, 1)
@@ -141,3 +151,17 @@ def test_curves_of_any_scale_run_on_the_machine(op, dtype):
     )
     model = checked(net.b.build(net.b.quantize(net.conv(8, 4), 0.1, 0)))
     assert (model.cpu_share, len(model.programs)) == (0, 1)
+
+
+def test_average_pools_count_their_padding():
+    net = Exported(1, 4, 6, 6)
+    y = net.b.node("AveragePool", net.y, kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1)
+    assert checked(net.b.build(net.b.quantize(y, 0.05, 3))).cpu_share == 0
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_softmax_over_other_axes_than_channels_is_compared(axis):
+    net = Exported(1, 4, 6, 6)
+    net.y = net.b.quantize(net.conv(4, 4), 0.05, 0)
+    y = net.b.quantize(net.b.node("Softmax", net.y, axis=axis), 1 / 256, -128)
+    checked(net.b.build(y))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tpulite.frontend.padding import pad_same
+from tpulite.frontend.padding import is_cropped, pad_same, whole_windows
 from tpulite.frontend.tflite.builder import ModelBuilder, schema
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
@@ -130,12 +130,13 @@ class _Writer:
         if node.op == "clip":
             self.add_clip(node)
             return
-        if node.op == "transposed_conv" and not node["same"] and any(node["padding"]):
+        if node.op == "transposed_conv" and is_cropped(node, self.graph.tensors.__getitem__):
             self.add_cropped(node)
             return
         outputs = [self.tensor(name) for name in node.outputs]
         inputs = self.inputs(node)
-        if node.op in _WINDOWS and not self._is_named(node):
+        counted = node.attributes.get("count_include_pad", False) and any(node["padding"])
+        if node.op in _WINDOWS and (counted or not self._is_named(node)):
             inputs[0] = self.padded(node)
             node = replace(node, attributes={**node.attributes, "padding": (0, 0, 0, 0)})
         self.model.operator(CODES[node.op], inputs, outputs, **_options(node))
@@ -179,22 +180,19 @@ class _Writer:
 
     def add_cropped(self, node: Node) -> None:
         """Write a transposed convolution of whole windows, and a SLICE of them."""
-        x, weight = (self.graph.tensors[name].shape for name in node.inputs[:2])
         y = self.graph.tensors[node.outputs[0]]
         begin = (0, *node["padding"], 0)
-        height, width = (
-            max((x[i] - 1) * node["stride"][i - 1] + weight[i], y.shape[i] + begin[i])
-            for i in (1, 2)
-        )
-        shape = (y.shape[0], height, width, y.shape[3])
-        whole = self.add_tensor(replace(y, name=f"{node.name}.whole"), shape)
+        kept = (y.shape[i] + begin[i] for i in (1, 2))
+        whole = whole_windows(node, self.graph.tensors.__getitem__)
+        shape = (y.shape[0], *map(max, whole, kept), y.shape[3])
+        result = self.add_tensor(replace(y, name=f"{node.name}.whole"), shape)
         inputs = self.inputs(node)
         inputs[0] = self.constant(f"{node.name}.shape", shape)
         plain = replace(node, attributes={**node.attributes, "padding": (0, 0)})
-        self.model.operator(CODES[node.op], inputs, [whole], **_options(plain))
+        self.model.operator(CODES[node.op], inputs, [result], **_options(plain))
         ends = (("begin", begin), ("size", y.shape))
         moved = [self.constant(f"{node.name}.{role}", value) for role, value in ends]
-        self.model.operator("SLICE", [whole, *moved], [self.tensor(y.name)])
+        self.model.operator("SLICE", [result, *moved], [self.tensor(y.name)])
 
     def _is_named(self, node: Node) -> bool:
         """Tell whether TFLite has a name for what a window pads: VALID or SAME."""

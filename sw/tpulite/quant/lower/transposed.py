@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tpulite.frontend.padding import is_cropped
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import TransposedConv
 from tpulite.quant.exactness import Exactness
@@ -26,7 +27,7 @@ def lower_transposed_conv(node: Node, context: GraphContext) -> None:
     require_rank(weight, 4)
     optimized = kernels_of(node, context, "transposed_conv") == Exactness.LITERT_OPT
     rest = math.prod(context.tensor(node.outputs[0]).shape) % _FLAT
-    if not node["same"] and any(node["padding"]):  # what ONNX leaves out LiteRT rounds, too
+    if is_cropped(node, context.tensor):  # what ONNX leaves out LiteRT rounds, too
         rest = _FLAT
     if optimized and rest and context.quantized(node.inputs[0]).unsigned:
         raise UnsupportedError(f"LiteRT's vector code rounds the last {rest} elements differently")

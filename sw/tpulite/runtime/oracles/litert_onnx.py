@@ -95,6 +95,8 @@ def _is_integer(graph: Graph, node: Node, exactness: Exactness) -> bool:
         return sum(tensor.dtype in _INTEGERS for tensor in ends) == 1
     ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
     activations = [x for x in ends if x.data is None]
+    if node.op == "softmax" and node.attributes.get("axis", -1) not in (-1, len(ends[0].shape) - 1):
+        return False
     if node.op in PRODUCTS and has_strange_zero_point(node, graph.tensors[node.inputs[1]]):
         return False
     if is_lacking(node.op, node.attributes, ends[0].dtype, exactness):
