@@ -1,9 +1,7 @@
-"""Geometry of windows along one axis, and what one command can read of it.
+"""Arithmetic of closed forms, and in it the geometry of windows along one axis.
 
-Arithmetic of closed forms: the same formula for one shape (int) and for millions (arrays).
-
-Other numbers may go through it as well, if NumPy's functions know what to do with them: so formulas
-are written as C.
+The same formula is for one shape (int) and for millions (arrays). Other numbers may go through it
+as well, if NumPy's functions know what to do with them: so formulas are written as C.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Elementwise layers on the vector path."""
+"""Elementwise layers and softmax on the vector path."""
 
 from abc import abstractmethod
 from collections import deque
