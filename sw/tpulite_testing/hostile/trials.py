@@ -75,6 +75,7 @@ def guarded(folder: Path) -> Iterator[Guard]:
         "COLUMNS": "200",
     }
     settings["OPENBLAS_NUM_THREADS"] = "1"  # each thread takes addresses
+    settings["PYTHONDONTWRITEBYTECODE"] = "1"  # of packages that nobody imported before
     with subprocess.Popen(
         [sys.executable, "-m", "tpulite_testing.hostile.guard"],
         stdin=subprocess.PIPE,

@@ -5,6 +5,7 @@ Branches that compare the operator with another are left out.
 """
 
 import ast
+import builtins
 import inspect
 import re
 import textwrap
@@ -36,7 +37,7 @@ class Reader:
     package : str
         Functions and classes of other packages are not followed.
     error : str
-        Name of the exception whose messages count.
+        Name of the exception whose messages, and those of exceptions derived from it, count.
     methods : mapping of str to type
         Classes of objects, by the name under which functions know them.
     """
@@ -68,6 +69,7 @@ class Reader:
 
     def _read(self, value: Any, op: str) -> Iterator[tuple[str, list[Any]]]:
         """Yield messages of one value, and what it leads to."""
+        value = getattr(value, "__wrapped__", value)  # of functions whose results are kept
         if isinstance(value, partial):
             yield "", [value.func, *value.args]
         elif isinstance(value, FunctionType):
@@ -83,14 +85,15 @@ class Reader:
 
     def _read_function(self, function: Any, op: str) -> Iterator[tuple[str, list[Any]]]:
         tree = _tree(function)
-        names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+        closure = inspect.getclosurevars(function).nonlocals
+        names = {**vars(builtins), **function.__globals__, **closure}
         known = {**names, "op": op, **dict.fromkeys(("node", "pair"), SimpleNamespace(op=op))}
         for statement in _possible(tree.body, known):
             nodes = list(ast.walk(statement))
             others = {id(node.func) for node in nodes if _is_of_another(node, op, names)}
             for node in nodes:
                 if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                    if ast.unparse(node.exc.func) == self.error:
+                    if self._counts(names.get(ast.unparse(node.exc.func))):
                         yield _text(node.exc.args[0], known), []
                 elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "reason":
                     yield from ((_text(each, known), []) for each in _branches(node.value))
@@ -98,6 +101,10 @@ class Reader:
                     yield "", [names[node.id]]
                 elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                     yield "", self._method(node)
+
+    def _counts(self, raised: Any) -> bool:
+        """Tell whether messages of a class of exceptions count."""
+        return isinstance(raised, type) and self.error in (each.__name__ for each in raised.__mro__)
 
     def _method(self, node: ast.Attribute) -> list[Any]:
         assert isinstance(node.value, ast.Name)

@@ -271,7 +271,7 @@ def _litert(
     if op == "gelu":
         return lookup(op, real_function(op, attributes), x, y)
     kernel = _KERNELS.get(op)
-    if _has_alpha(op, attributes):
+    if op == "elu" and _has_alpha(op, attributes):
         raise UnsupportedError("TFLite's elu has no alpha")
     if kernel is None or not kernel.defines(x.unsigned, exactness):
         raise UnsupportedError(f"{exactness} has no {op} of {'u' * x.unsigned}int8")
