@@ -75,29 +75,22 @@ def test_transposed_tiles_take_what_two_syntheses_of_16x16_differ_by():
 
 
 @pytest.mark.parametrize(
-    ("size", "luts", "ffs"), [(8, 45_256 - 43_658, 576), (16, 87_587 - 84_520, 54_128 - 53_080)]
+    ("option", "size", "luts", "ffs", "nand2"),
+    [
+        ("int16", 8, 45_256 - 43_658, 25_312 - 24_736, None),
+        ("int16", 16, 87_587 - 84_520, 54_128 - 53_080, 947_509 - 928_259),
+        ("int4", 8, 43_814 - 43_658, 25_092 - 24_736, None),
+        ("int4", 16, 84_908 - 84_520, 54_420 - 53_080, 939_187 - 933_115),
+    ],
 )
-def test_int16_takes_what_two_syntheses_differ_by(size, luts, ffs):
-    wide, narrow = Config(array_size=size, int16=True), Config(array_size=size)
-    more, less = area(wide, Build()), area(narrow, Build())
+def test_widths_of_numbers_take_what_two_syntheses_differ_by(option, size, luts, ffs, nand2):
+    with_it, without = Config(array_size=size, **{option: True}), Config(array_size=size)
+    more, less = area(with_it, Build()), area(without, Build())
     assert more.lut - less.lut == pytest.approx(luts, rel=0.05)
     assert more.ff - less.ff == pytest.approx(ffs, rel=0.1)
     assert (more.dsp, more.bram) == (less.dsp, less.bram)
-    if size == 16:
-        assert gates(wide) - gates(narrow) == pytest.approx(947_509 - 928_259, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("size", "luts", "ffs"), [(8, 43_814 - 43_658, 356), (16, 84_908 - 84_520, 54_420 - 53_080)]
-)
-def test_int4_takes_what_two_syntheses_differ_by(size, luts, ffs):
-    with_it, without = Config(array_size=size, int4=True), Config(array_size=size)
-    more, less = area(with_it, Build()), area(without, Build())
-    assert more.lut - less.lut == pytest.approx(luts, rel=0.03)
-    assert more.ff - less.ff == pytest.approx(ffs, rel=0.02)
-    assert (more.dsp, more.bram) == (less.dsp, less.bram)
-    if size == 16:
-        assert gates(with_it) - gates(without) == pytest.approx(939_187 - 933_115, rel=0.02)
+    if nand2:
+        assert gates(with_it) - gates(without) == pytest.approx(nand2, rel=0.02)
 
 
 def test_each_block_is_of_the_group_that_knows_it():

@@ -316,11 +316,11 @@ def layout_fields(
     spec : TensorSpec
         Where the tensor lies in its window, and how.
     tensor : int
-        Which of the host's tensors it is.
+        Its index among the tensors of the CPU.
     offset : int
         First byte of the window in the memory.
     flip : bool
-        Whether the host has uint8 where the machine has int8, or the other way.
+        Whether the CPU has uint8 where the machine has int8, or the other way.
 
     Raises
     ------

@@ -129,7 +129,7 @@ def improve(
     groups : tuple of Group
         Groups that cover the network.
     key : callable
-        What is to be small of groups that cover the network.
+        Cost of groups that cover the network, which is minimized.
     moves : int
         Changes that are tried: a cut moves, vanishes or appears, a group gets another number of
         slices, or keeps rows instead of computing them again, or the other way round.

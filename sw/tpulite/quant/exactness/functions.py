@@ -243,11 +243,11 @@ def is_lacking(op: str, attributes: Mapping[str, Any], dtype: str, exactness: Ex
     """Tell whether LiteRT's kernels have a function, but not of integers: int8 or uint8."""
     kernel = _KERNELS.get(op)
     defined = kernel is None or kernel.defines(dtype == "uint8", exactness)
-    return _has_alpha(op, attributes) or not defined
+    return (op == "elu" and _has_alpha(attributes)) or not defined
 
 
-def _has_alpha(op: str, attributes: Mapping[str, Any]) -> bool:
-    return op == "elu" and attributes.get("alpha", 1.0) != 1.0
+def _has_alpha(attributes: Mapping[str, Any]) -> bool:
+    return attributes.get("alpha", 1.0) != 1.0
 
 
 def _litert(
@@ -271,7 +271,7 @@ def _litert(
     if op == "gelu":
         return lookup(op, real_function(op, attributes), x, y)
     kernel = _KERNELS.get(op)
-    if op == "elu" and _has_alpha(op, attributes):
+    if op == "elu" and _has_alpha(attributes):
         raise UnsupportedError("TFLite's elu has no alpha")
     if kernel is None or not kernel.defines(x.unsigned, exactness):
         raise UnsupportedError(f"{exactness} has no {op} of {'u' * x.unsigned}int8")

@@ -47,7 +47,8 @@ def tabulate(graph: Graph, exactness: Exactness) -> Graph:
     graph : Graph
         The network, simplified.
     exactness : Exactness
-        Whose numerics; those of others than LiteRT's own kernels change nothing.
+        Whose numerics; those of others than LiteRT change nothing. For TFLite Micro's, an ONNX
+        file has the results of LiteRT's reference kernels.
 
     Raises
     ------
