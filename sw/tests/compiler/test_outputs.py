@@ -23,6 +23,7 @@ from tpulite.graph.layers import (
     LayerGraph,
     Lut,
     Pad,
+    Pool,
     TransposedConv,
 )
 from tpulite.runtime.session import Session
@@ -30,14 +31,15 @@ from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import random_requantization
 from tpulite_testing.quick_options import quick_options
 
+SAME = (1, 1, 1, 1)
 TABLE = np.random.default_rng(5).permutation(np.arange(-128, 128)).astype(np.int8)
 
 
-def network(shape, kernel, outputs, tail="", **fields) -> LayerGraph:
+def network(shape, kernel, outputs, tail="", repeats=1, **fields) -> LayerGraph:
     """Return a layer with random weights, transposed if it has a size, and its ``tail``.
 
     "table": a table; "both": also the layer's result is one; "frame": padding, "pixels": channels
-    that become pixels.
+    that become pixels. ``repeats``: how often each channel occurs.
     """
     rng = np.random.default_rng(7)
     kind = TransposedConv if "size" in fields else Conv
@@ -59,10 +61,21 @@ def network(shape, kernel, outputs, tail="", **fields) -> LayerGraph:
         layers.append(Pad(**ends, padding=(1, 0, 0, 2), value=3))
     elif tail == "pixels":
         layers.append(DepthToSpace(**ends, block=(2, 2), channels=outputs // 4))
+    if repeats > 1:
+        layers[0] = layer.of_channels(np.tile(np.arange(outputs), repeats))
     for each in layers:
         images[each.output] = each._infer(images[each.inputs[0]])
     results = ("y", "z") if tail == "both" else (layers[-1].output,)
     return LayerGraph("few", tuple(layers), images, ("x",), results)
+
+
+def inside(layers: LayerGraph) -> LayerGraph:
+    """Return the network behind a pool, so that the host does not pack its input."""
+    shape, ends = layers.activations["x"].shape, {"inputs": ("x",), "output": "pooled"}
+    pool = Pool(name="pool", **ends, op="max", window=(3, 3), padding=SAME)
+    first = replace(layers.layers[0], inputs=("pooled",))
+    images = {**layers.activations, "pooled": Activation(shape)}
+    return replace(layers, layers=(pool, first, *layers.layers[1:]), activations=images)
 
 
 def assert_exact(layers, config, options=None):
@@ -86,7 +99,7 @@ def networks(draw):
         draw(st.integers(1, 12)),
         draw(st.sampled_from([1, 5, 16, 20])),
     )
-    outputs = draw(st.integers(1, 8))
+    outputs, repeats = draw(st.integers(1, 8)), draw(st.sampled_from([1, 1, 2, 5, 20]))
     tail = draw(st.sampled_from(["", "table", "both", "frame"]))
     if draw(st.booleans()):
         sizes = [n * s - draw(st.integers(0, s - 1)) for n, s in zip(shape, stride, strict=False)]
@@ -98,7 +111,7 @@ def networks(draw):
         before = [draw(st.integers(0, n)) for n in reach]
         behind = [max(n + 1 - e - b, 0) for n, e, b in zip(reach, shape, before, strict=False)]
         fields = {"stride": stride, "dilation": dilation, "padding": (*before, *behind)}
-    return network(shape, kernel, outputs, tail, **fields)
+    return network(shape, kernel, outputs, tail, repeats, **fields)
 
 
 @settings(max_examples=25)  # each is compiled
@@ -110,7 +123,6 @@ def test_joined_outputs_are_those_of_the_layer(layers, config):
     assert_exact(layers, config)
 
 
-SAME = (1, 1, 1, 1)
 LARGE = {
     "conv 3": network((28, 28, 32), (3, 3), 3, padding=SAME),
     "conv 3, odd": network((27, 29, 32), (3, 3), 3, padding=SAME),
@@ -146,6 +158,27 @@ def test_others_read_pixels_that_the_chip_puts_in_place():
     assert cycles[0] < 0.6 * cycles[1]
     assert_exact(layers, Config(), Options(effort=0))
     assert validate_translation(layers, program, Options()) == []
+
+
+@pytest.mark.parametrize(("outputs", "repeats"), [(1, 16), (2, 10)])
+def test_channels_that_are_alike_are_computed_once(outputs, repeats):
+    layers = inside(network((24, 24, 2), (7, 7), outputs, "frame", repeats, padding=(3, 3, 3, 3)))
+    program = kept_program(layers, Config(), Options(effort=0))
+    plain = compile_layers(layers, Config(), Options(effort=0, without=("join-outputs",)))
+    cycles = [predict_cycles(each.commands, Config()) for each in (program, plain)]
+    assert cycles[0] < 0.4 * cycles[1]
+    assert_exact(layers, Config(), Options(effort=0))
+    assert validate_translation(layers, program, Options()) == []
+
+
+def test_channels_of_equal_weights_may_be_requantized_apart():
+    layers = inside(network((24, 24, 2), (7, 7), 1, "frame", 16, padding=(3, 3, 3, 3)))
+    pool, conv, tail = layers.layers
+    bias = np.arange(16, dtype=np.int32) * 1000
+    conv = replace(conv, requantization=replace(conv.requantization, bias=bias))
+    layers = replace(layers, layers=(pool, conv, tail))
+    assert "join-outputs" not in changed(layers, Config())
+    assert_exact(layers, Config())
 
 
 def test_channels_that_a_file_makes_pixels_stay_patches():

@@ -180,6 +180,11 @@ class TransposedConv(Layer):
         if self.int16 and (self.input_zero_point or self.weight_zero_point):
             raise ValueError(f"{self.title} is of int16: it must have zero points of 0")
 
+    def of_channels(self, some: np.ndarray | slice) -> Self:
+        """Return the layer that computes some channels."""
+        record = self.requantization.of(some)
+        return replace(self, weight=self.weight[..., some], requantization=record)
+
     def _infer(self, *activations: Activation) -> Activation:
         (x,) = activations
         if x.shape[2] != self.weight.shape[2]:

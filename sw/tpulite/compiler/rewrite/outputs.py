@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
+
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.axis import LARGEST_KERNEL, LARGEST_STRIDE
 from tpulite.compiler.geometry.extents import activation_rows
@@ -12,7 +14,7 @@ from tpulite.compiler.plan.layer_cost import compute_cycles, conv_cycles, transf
 from tpulite.compiler.rewrite.maxima import replace_by_chains
 from tpulite.compiler.rewrite.neighbors import conv_window, joined_outputs, transposed_window
 from tpulite.compiler.rewrite.patches import alone_cycles
-from tpulite.compiler.rewrite.picks import has_blocks
+from tpulite.compiler.rewrite.picks import has_blocks, repeat_parts
 from tpulite.compiler.rewrite.results import can_be_left, tables_to_host
 from tpulite.graph.layers import (
     Activation,
@@ -39,11 +41,12 @@ def join_outputs(layers: LayerGraph, config: Config) -> LayerGraph:
     A column of the array computes a channel, so a convolution of at most half as many channels as
     there are columns wastes the others. With a larger kernel and stride it computes a rectangle of
     pixels instead, whose channels are put side by side afterwards. That is done where both
-    together take fewer cycles.
+    together take fewer cycles. Channels that equal each other, as those of a map by which all
+    channels of a pixel are multiplied, are computed once and repeated afterwards.
     """
 
     def chain_of(layer: Layer, images: Mapping[str, Activation]) -> Sequence[Layer]:
-        if isinstance(layer, Conv) and _few(layer, config) and _may_join(layer, layers):
+        if isinstance(layer, Conv) and _may_join(layer, layers):
             return join_outputs_of(layer, [layer], layers, config)
         return [layer]
 
@@ -62,33 +65,49 @@ def join_outputs_of(
     plain : sequence of Layer
         What computes it otherwise, and is returned where that takes fewer cycles.
     """
-    if not _few(layer, config):
+    if (found := _different(layer, config.array_size // 2)) is None:
         return plain
-    channels = layer.weight.shape[3]
+    first, place = found
+    repeated = len(first) < len(place)
+    few = layer.of_channels(np.array(first)) if repeated else layer
     best, least = plain, _cycles(plain, layers, config) * (_LEAST - 1) // _LEAST
-    for conv, counts in _joined(layer, layers, config):
+    for conv, counts in _joined(few, layers, config):
         shape = layers.activations[layer.output].shape
         crop = [-size % count for size, count in zip(shape, counts, strict=False)]
-        chain = [
-            replace(conv, output=f"{layer.output}/joined"),
-            DepthToSpace(
-                name=f"{layer.name}/pixels",
-                inputs=(f"{layer.output}/joined",),
-                output=layer.output,
-                block=counts,
-                channels=channels,
-                crop=(crop[0], crop[1]),
-            ),
-        ]
+        pixels = DepthToSpace(
+            name=f"{layer.name}/pixels",
+            inputs=(f"{layer.output}/joined",),
+            output=layer.output,
+            block=counts,
+            channels=len(place),
+            crop=(crop[0], crop[1]),
+        )
+        chain: list[Layer] = [replace(conv, output=f"{layer.output}/joined")]
+        chain += repeat_parts(pixels, len(first), place, config) if repeated else [pixels]
         cycles = _cycles(chain, layers, config)
         if cycles < least:
             best, least = chain, cycles
     return best
 
 
-def _few(layer: Conv | TransposedConv, config: Config) -> bool:
-    """Return whether at least half of the columns are idle."""
-    return 2 * layer.weight.shape[3] <= config.array_size
+def _different(layer: Conv | TransposedConv, most: int) -> tuple[list[int], list[int]] | None:
+    """Return the first of each set of equal channels, and which of these each channel equals.
+
+    None if more than ``most`` are different.
+    """
+    count, record = layer.weight.shape[3], layer.requantization
+    assert record is not None
+    parameters = (record.multiplier, record.shift, record.bias, record.rounding, record.low)
+    table = np.array([np.broadcast_to(each, count) for each in (*parameters, record.high)])
+    first: dict[bytes, int] = {}
+    place = []
+    for channel in range(count):
+        key = layer.weight[..., channel].tobytes() + table[:, channel].tobytes()
+        first.setdefault(key, channel)
+        if len(first) > most:
+            return None
+        place.append(list(first).index(key))
+    return list(first.values()), place
 
 
 def _may_join(layer: Conv, layers: LayerGraph) -> bool:
@@ -105,7 +124,7 @@ def _joined(
     """Yield convolutions that compute several outputs at once, and how many along each axis."""
     source, target = (layers.activations[x].shape for x in (layer.inputs[0], layer.output))
     least = layer.stride if isinstance(layer, TransposedConv) else (1, 1)
-    most = max(config.array_size // target[2], least[0] * least[1])
+    most = max(config.array_size // layer.weight.shape[3], least[0] * least[1])
     axes: list[list[int]] = []
     for axis in (0, 1):
         single = isinstance(layer, Conv) and layer.dilation[axis] > 1
@@ -129,11 +148,14 @@ def _cycles(chain: Sequence[Layer], layers: LayerGraph, config: Config) -> int:
     images, last = dict(layers.activations), chain[-1]
     convs = [layer for layer in chain if isinstance(layer, Conv)]
     read = convs[0].inputs[0]
-    packed = len(convs) == 1 and read in layers.inputs and len(layers.readers[read]) == 1
+    sole = sum(read in conv.inputs for conv in convs) == 1
+    packed = sole and read in layers.inputs and len(layers.readers[read]) == 1
     cycles = 0
     for conv in convs:
-        images[conv.output] = conv._infer(images[read])
-        cycles += alone_cycles(conv, (images[read], images[conv.output]), config, packed=packed)
+        (name,) = conv.inputs
+        images[conv.output] = conv._infer(images[name])
+        ends = images[name], images[conv.output]
+        cycles += alone_cycles(conv, ends, config, packed=packed and name == read)
     result, given = images[last.output], tables_to_host(layers, last.output) is not None
     if isinstance(last, DepthToSpace):
         if given and can_be_left(last, images):

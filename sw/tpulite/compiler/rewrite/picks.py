@@ -121,14 +121,37 @@ def _chain(layer: Pick, source: Activation, config: Config) -> list[Layer]:
 
 def _filled(layer: DepthToSpace, count: int, config: Config) -> list[Layer]:
     """Return layers that do the same, with channels of each pixel that begin at a block."""
-    pixels, size = len(layer.order), config.array_size
-    each, apart = count // pixels, -(-layer.channels // size) * size
+    pixels = len(layer.order)
+    each = count // pixels
     chosen = [i * each + c for i in range(pixels) for c in range(layer.channels)]
+    return _apart(layer, chosen, count, config)
+
+
+def _apart(layer: DepthToSpace, chosen: Sequence[int], count: int, config: Config) -> list[Layer]:
+    """Return a product that puts chosen ones of ``count`` channels into blocks, and the layer."""
+    pixels, size = len(layer.order), config.array_size
+    apart = -(-layer.channels // size) * size
     places = [i * apart + c for i in range(pixels) for c in range(layer.channels)]
     filled = f"{layer.output}/apart"
     product = _product(layer, chosen, places, (count, pixels * apart))
     product = replace(product, name=f"{layer.name}/apart", output=filled)
     return [product, replace(layer, inputs=(filled,))]
+
+
+def repeat_parts(
+    layer: DepthToSpace, each: int, place: Sequence[int], config: Config
+) -> list[Layer]:
+    """Return layers that make pixels of parts of ``each`` channels, some of which are repeated.
+
+    Parameters
+    ----------
+    layer : DepthToSpace
+        What makes the pixels, in whose input channels are not repeated yet.
+    place : sequence of int
+        For each channel of a pixel the one of its part.
+    """
+    chosen = [i * each + c for i in range(len(layer.order)) for c in place]
+    return _apart(layer, chosen, len(layer.order) * each, config)
 
 
 def _product(
