@@ -1,4 +1,4 @@
-"""Transformers that ``quantize`` writes, on the Verilated chip: every tensor is LiteRT's."""
+"""Transformers on the Verilated chip: every tensor is LiteRT's."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,10 +8,12 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from tpulite.configs import named_config
 from tpulite.frontend.files import load_graph
 from tpulite.frontend.states import with_states
 from tpulite.golden.timing import predict_cycles
 from tpulite.quant.calibrate import quantize_onnx
+from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import Comparing, compare_model
 from tpulite.runtime.model_run import Runner
@@ -20,6 +22,11 @@ from tpulite_tb.machines import FEW_LANES
 from tpulite_testing.files.onnx_optimized import fuse_transformer
 from tpulite_testing.graphs.onnx_decoders import OnnxDecoder
 from tpulite_testing.graphs.onnx_encoders import OnnxEncoder
+from tpulite_testing.graphs.transformer import EncoderBlock
+from tpulite_testing.published.catalog import network_file
+from tpulite_testing.published.language import stories_layer
+from tpulite_testing.published.network import Network
+from tpulite_testing.regress import thinned
 
 CYCLES = 0.02
 """Of a run, relative."""
@@ -58,3 +65,39 @@ def test_tokens_of_a_llama_s_block_are_litert_s_with_their_cache(tmp_path):
     path = tmp_path / "net.onnx"
     path.write_bytes(quantize_onnx(data, made.sequence(data, 12), numerics="litert-ref"))
     check(path, made.sequence(data, 3), made.states)
+
+
+def token_layer() -> bytes:
+    """Return a layer of TinyStories-15M for a token behind 255 others."""
+    net = Network()
+    return net.build(*stories_layer(net, net.image((1, 1, 288)), past=255))
+
+
+WHOLE = {
+    "MiniLM, 16 tokens": EncoderBlock(16, 384, 12).build,
+    "TinyStories, a layer": token_layer,
+    "MiniLM, 128 tokens": EncoderBlock(128, 384, 12).build,
+    "TinyStories, a token": lambda: network_file("stories_token"),
+}
+"""Of the models' own widths and heads."""
+
+QUICK = ("MiniLM, 16 tokens", "TinyStories, a layer")
+
+
+@pytest.mark.parametrize("name", thinned(WHOLE, *QUICK, reason="fewer tokens, fewer layers"))
+def test_layers_of_their_own_width_are_litert_s(tmp_path, name):
+    path, config = tmp_path / "net.tflite", named_config("16x16")
+    path.write_bytes(WHOLE[name]())
+    graph = load_graph(path)
+    model = Model.load(graph, config=config).compile()
+    assert len(model.programs) == 1 and model.host_macs == 0
+    frames = [random_inputs(graph, 1, 3)]
+    compared = compare_model(
+        model, open_oracle("litert-ref", path, graph), frames, Comparing(device="rtl")
+    )
+    assert compared.same and compared.inputs == 1, str(compared)
+    cycles = Runner(model, "rtl").run(frames[0]).cycles
+    assert cycles is not None
+    predicted = sum(predict_cycles(each.commands, config) for each in model.programs)
+    print(f"{predicted} cycles predicted, {cycles[0]} counted")
+    assert abs(predicted / cycles[0] - 1) <= CYCLES

@@ -22,13 +22,18 @@ class EncoderBlock:
 
     def build(self) -> bytes:
         """Return the file of normalization, attention, normalization and two dense layers."""
-        b, rng = Builder(), np.random.default_rng(self.seed)
+        b = Builder()
+        return b.build(self.add(b))
+
+    def add(self, b: Builder) -> int:
+        """Add the block, and its input, to a file; return its output."""
+        rng = np.random.default_rng(self.seed)
         x = b.input((1, self.tokens, self.width), _SCALE, 3)
         attended = self._attention(b, rng, self._normalized(b, rng, x))
         x = b.add(x, self._dense(b, rng, attended, self.width, -9), _SCALE, -5)
         hidden = self._dense(b, rng, self._normalized(b, rng, x), 4 * self.width, 7)
         hidden = b.unary("GELU", hidden, 0.03, -122, options_type="GeluOptions")
-        return b.build(b.add(x, self._dense(b, rng, hidden, self.width, 2), _SCALE, 1))
+        return b.add(x, self._dense(b, rng, hidden, self.width, 2), _SCALE, 1)
 
     def _dense(self, b: Builder, rng: np.random.Generator, x: int, outputs: int, zero: int) -> int:
         inputs = b.shape(x)[-1]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tpulite_testing.published import classifiers, sequences, vision
+from tpulite_testing.published import classifiers, language, sequences, vision
 from tpulite_testing.published.network import Network
 
 __all__ = ["NETWORKS", "SMALL", "network_file"]
@@ -27,12 +27,19 @@ NETWORKS: Mapping[str, Callable[[Network], int | Sequence[int]]] = {
         sequences.convnext_block,
         sequences.swin_block,
         sequences.ds_tcn,
+        language.minilm_block,
+        language.deit_block,
+        language.stories_prefill,
+        language.stories_token,
     )
 }
 """Each adds its layers and returns its outputs; the docstring names the paper."""
 
 
-SMALL = ("blazeface", "espcn", "convnext_block", "swin_block", "ds_tcn")
+SMALL = (
+    *("blazeface", "espcn", "convnext_block", "swin_block", "ds_tcn"),
+    *("deit_block", "stories_prefill"),
+)
 """Networks that compile in about two seconds."""
 
 

@@ -17,6 +17,9 @@ _SUM = 0.08, 2
 _SHARE = 1 / 256, -128
 """Of what is between 0 and 1."""
 
+_SCORES = 0.08, -6
+"""Of attention, before its softmax."""
+
 _SPREAD = 73.0
 """Standard deviation of drawn weights."""
 
@@ -155,14 +158,16 @@ class Network(Net):
             strideW=stride,
         )
 
-    def dense_rows(self, x: int, outputs: int) -> int:
+    def dense_rows(self, x: int, outputs: int, *, biased: bool = True) -> int:
         """Add FULLY_CONNECTED of the last axis."""
         inputs = self.shape(x)[-1]
-        weight = self.constant(self.weights(outputs, inputs), 1 / _SPREAD / inputs**0.5)
-        bias = self.constant(self._rng.integers(-99, 100, outputs).astype(np.int32), 1e-4)
+        operands = [x, self.constant(self.weights(outputs, inputs), 1 / _SPREAD / inputs**0.5)]
+        if biased:
+            bias = self._rng.integers(-99, 100, outputs).astype(np.int32)
+            operands.append(self.constant(bias, 1e-4))
         y = self.like_input((*self.shape(x)[:-1], outputs))
         options = {"options_type": "FullyConnectedOptions", "keepNumDims": True}
-        return self.operator("FULLY_CONNECTED", [x, weight, bias], [y], **options)
+        return self.operator("FULLY_CONNECTED", operands, [y], **options)
 
     def gelu(self, x: int) -> int:
         """Add GELU."""
@@ -187,3 +192,33 @@ class Network(Net):
         epsilon = self.constant(np.array([-127], np.int8), 1e-5, -128)
         root = self.unary("RSQRT", self.add(variance, epsilon, 0.08, -128), 0.015, -128)
         return self.affine(self.elementwise("MUL", difference, root, 0.03, 2))
+
+    def normalize_scale(self, x: int) -> int:
+        """Add normalization of the last axis by the root mean square, as converters spell it."""
+        axis = (len(self.shape(x)) - 1,)
+        square = self.elementwise("MUL", x, x, 0.1, -128)
+        mean = self.mean(square, axis, 0.08, -128, keep_dims=True)
+        epsilon = self.constant(np.array([-127], np.int8), 1e-5, -128)
+        root = self.unary("RSQRT", self.add(mean, epsilon, 0.08, -128), 0.015, -128)
+        gain = self.constant(self.weights(self.shape(x)[-1]), 0.01)
+        return self.elementwise("MUL", self.elementwise("MUL", x, root, 0.03, 2), gain, 0.03, 0)
+
+    def heads(self, x: int, count: int) -> int:
+        """Part the channels of rows in heads: [B, T, C] becomes [B, heads, T, C / heads]."""
+        batch, tokens, width = self.shape(x)
+        apart = self.reshape(x, (batch, tokens, count, width // count))
+        return self.transpose(apart, (0, 2, 1, 3))
+
+    def attend(self, query: int, key: int, value: int, bias: np.ndarray | None = None) -> int:
+        """Add attention of heads, with a bias of the scores if given, and join the heads."""
+        batch, heads, tokens, depth = self.shape(query)
+        options = {"options_type": "BatchMatMulOptions"}
+        scores = self.tensor((batch, heads, tokens, self.shape(key)[2]), *_SCORES)
+        self.operator("BATCH_MATMUL", [query, key], [scores], adjY=True, **options)
+        if bias is not None:
+            scores = self.add(scores, self.constant(bias, 0.01), *_SCORES)
+        softmax = {"options_type": "SoftmaxOptions", "beta": 1.0}
+        shares = self.unary("SOFTMAX", scores, *_SHARE, **softmax)
+        mixed = self.tensor((batch, heads, tokens, depth), 0.0125, 3)
+        self.operator("BATCH_MATMUL", [shares, value], [mixed], **options)
+        return self.reshape(self.transpose(mixed, (0, 2, 1, 3)), (batch, tokens, heads * depth))

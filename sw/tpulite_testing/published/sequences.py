@@ -20,23 +20,8 @@ def swin_block(net: Network) -> int:
     x = net.image((1, 14, 14, width))
     y = net.reshape(net.normalize(x), (2, 7, 2, 7, width))
     y = net.reshape(net.transpose(y, (0, 2, 1, 3, 4)), (4, window, width))
-    query, key, value = (
-        net.transpose(
-            net.reshape(net.dense_rows(y, width), (4, window, heads, width // heads)),
-            (0, 2, 1, 3),
-        )
-        for _ in range(3)
-    )
-    options = {"options_type": "BatchMatMulOptions"}
-    scores = net.tensor((4, heads, window, window), 0.08, -6)
-    net.operator("BATCH_MATMUL", [query, key], [scores], adjY=True, **options)
-    positions = net.constant(net.weights(1, heads, window, window), 0.01)
-    scores = net.add(scores, positions, 0.08, -6)
-    softmax = {"options_type": "SoftmaxOptions", "beta": 1.0}
-    shares = net.unary("SOFTMAX", scores, 1 / 256, -128, **softmax)
-    mixed = net.tensor((4, heads, window, width // heads), 0.0125, 3)
-    net.operator("BATCH_MATMUL", [shares, value], [mixed], **options)
-    y = net.reshape(net.transpose(mixed, (0, 2, 1, 3)), (4, window, width))
+    query, key, value = (net.heads(net.dense_rows(y, width), heads) for _ in range(3))
+    y = net.attend(query, key, value, net.weights(1, heads, window, window))
     y = net.reshape(net.dense_rows(y, width), (2, 2, 7, 7, width))
     y = net.reshape(net.transpose(y, (0, 2, 1, 3, 4)), (1, 14, 14, width))
     x = net.sum(x, y)
