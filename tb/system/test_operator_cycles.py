@@ -26,8 +26,12 @@ FEW = 12
 
 
 def drawn() -> list[tuple[str, str, str]]:
-    """Return keys of a tenth of the recorded cases that run wholly on the machine."""
+    """Return keys of a tenth of the recorded cases that run wholly on the machine.
+
+    SUM is left out: LiteRT's reference kernel reads int8 as uint8 (docs/exactness.md).
+    """
     rows = {key[1:]: row for key, row in read_rows().items() if key[0] == MACHINE and not row.host}
+    rows = {key: row for key, row in rows.items() if key[0] != "SUM"}
     keys = random.Random(SEED).sample(sorted(rows), len(rows) // 10)
     keys.sort(key=lambda key: rows[key].cycles)
     return keys if REGRESS else keys[:FEW]

@@ -52,6 +52,16 @@ def test_channels_that_nothing_reads_are_left_out(tmp_path):
     assert bound(tmp_path, half).multipliers == 16
 
 
+def test_pixels_that_a_resize_drops_are_left_out(tmp_path):
+    def reduced(net, x):
+        y = net.convolve(x, 32)
+        options = {"options_type": "ResizeNearestNeighborOptions"}
+        operands, ends = [y, net.integers(2, 2)], [net.like(y, (1, 2, 2, 32))]
+        return net.operator("RESIZE_NEAREST_NEIGHBOR", operands, ends, **options)
+
+    assert bound(tmp_path, reduced).multipliers == 4 * 2
+
+
 def test_both_halves_of_a_split_need_the_whole_input(tmp_path):
     def halves(net, x):
         y = net.convolve(x, 32)

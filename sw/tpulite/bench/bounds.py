@@ -75,8 +75,11 @@ def _parts(
 _WEIGHTED = ("conv", "depthwise", "dense", "transposed_conv")
 """Operators whose constants are read."""
 
-_DROPPING = ("slice", "strided_slice", "split", "split_v", "unpack", "gather")
-"""Operators that leave elements out."""
+_DROPPING = (
+    *("slice", "strided_slice", "split", "split_v", "unpack", "gather"),
+    *("resize_nearest", "resize_bilinear"),
+)
+"""Operators that leave elements out; a resize to fewer pixels reads one for each at least."""
 
 
 def _needed(graph: Graph) -> Mapping[str, float]:
