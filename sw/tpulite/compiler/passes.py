@@ -24,6 +24,7 @@ from tpulite.compiler.rewrite.addends import scale_addends
 from tpulite.compiler.rewrite.averages import multiply_averages
 from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
+from tpulite.compiler.rewrite.early_picks import pick_pixels_first
 from tpulite.compiler.rewrite.joins import align_joins
 from tpulite.compiler.rewrite.late_pixels import fill_vectors, move_pixels_last
 from tpulite.compiler.rewrite.maxima import separate_maxima
@@ -118,6 +119,7 @@ REWRITES = (
     Pass("fold-channel-moves", _fold_moves, adds_zeros=True),
     Pass("fold-pixel-moves", _for_machine(fold_pixel_moves), adds_zeros=True),
     Pass("move-pixels-last", _for_machine(move_pixels_last), adds_zeros=True),
+    Pass("pick-pixels-first", _layers(pick_pixels_first)),
     Pass("split-slices", _for_machine(split_picks), needed=True),
     Pass("split-transposed", _split_transposed, needed=True),
     Pass("simplify-layers", _simplify, "simplified", switches=("simplify",)),
