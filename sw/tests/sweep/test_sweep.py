@@ -11,6 +11,7 @@ from tpulite.bench.measured import measure_operator as measure
 from tpulite_testing.sweep.cases import BUFFERS, MACHINE, cases, measurements, quick_cases
 from tpulite_testing.sweep.order import inversions, read_known
 from tpulite_testing.sweep.page import page
+from tpulite_testing.sweep.reasons import FAR, pattern_of, read_reasons
 from tpulite_testing.sweep.table import read_rows, worse
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/operator-bounds.md"
@@ -53,6 +54,17 @@ def test_rows_are_measurements_in_their_order_and_some_of_each_operator():
 def test_no_row_is_below_its_bound():
     """The bound would be wrong then."""
     assert [row.line() for row in read_rows().values() if row.ratio and row.ratio < 1] == []
+
+
+def test_shapes_above_twice_their_bound_have_a_reason_each():
+    reasons = read_reasons()
+    assert all(reasons.values())
+    far = [row for row in read_rows().values() if row.ratio and row.ratio > FAR]
+    found = {row.line(): pattern_of(row, reasons) for row in far if row.machine == MACHINE}
+    missing = [line for line, pattern in found.items() if pattern is None]
+    assert not missing, "\n".join(["give a reason in reasons.csv:", *missing])
+    unused = reasons.keys() - found.values()
+    assert not unused, "\n".join(["remove what is above twice its bound no more:", *unused])
 
 
 def test_inversions_are_those_that_are_known():

@@ -1,16 +1,14 @@
 """The page that shows the table: ratios by operator, and where most cycles are lost."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from tpulite.bench.measured import OperatorRecord as Row
 from tpulite_testing.sweep.cases import MACHINE, cases
+from tpulite_testing.sweep.reasons import FAR, pattern_of, read_reasons
 
 __all__ = ["page", "summary"]
-
-_FAR = 2.0
-"""A ratio above this has a row of its own."""
 
 _INTRODUCTION = """# Operators and their bounds
 
@@ -30,7 +28,8 @@ that does nothing:
 
 A **ratio** is cycles / bound. Channels that are no multiple of 16 count against a ratio, because
 the bound knows no padding. *Between* is with a 1x1 convolution before and behind the operator.
-[Decision 0029](decisions/0029-operators.md) has the causes.
+[Decision 0029](decisions/0029-operators.md) has the causes, and each shape above twice its bound
+has a reason (`sw/tests/sweep/reasons.csv`).
 """
 
 
@@ -38,6 +37,7 @@ def page(rows: Iterable[Row]) -> str:
     """Return docs/operator-bounds.md."""
     rows = [row for row in rows if row.machine == MACHINE]
     whole = [row for row in rows if row.ratio is not None]
+    reasons = read_reasons()
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in whole:
         groups[row.operator, row.mode].append(row)
@@ -51,8 +51,12 @@ def page(rows: Iterable[Row]) -> str:
         ),
         "## Above twice the bound\n",
         _table(
-            "operator|mode|shape|cycles|bound|ratio|lost|bound by",
-            (_far(row) for row in sorted(whole, key=lambda x: -x.lost) if _ratio(row) > _FAR),
+            "operator|mode|shape|cycles|bound|ratio|lost|bound by|why",
+            (
+                _far(row, reasons)
+                for row in sorted(whole, key=lambda x: -x.lost)
+                if _ratio(row) > FAR
+            ),
         ),
     ]
     if hosted := [(row.operator, row.mode, row.shape, row.host) for row in rows if row.host]:
@@ -67,11 +71,11 @@ def summary(rows: Iterable[Row]) -> str:
     if not ratios:
         return f"{len(rows)} shapes."
     worst = max((row for row in rows if not row.host), key=_ratio)
-    far = sum(ratio > _FAR for ratio in ratios)
+    far = sum(ratio > FAR for ratio in ratios)
     hosted = len(rows) - len(ratios)
     return (
         f"{len(rows)} shapes{f', {hosted} of them partly on the CPU' if hosted else ''}: "
-        f"the median ratio is {median(ratios):.2f}, {far} are above {_FAR:g}, and the worst is\n"
+        f"the median ratio is {median(ratios):.2f}, {far} are above {FAR:g}, and the worst is\n"
         f"{_ratio(worst):.2f}, {worst.operator} {worst.mode} {worst.shape}."
     )
 
@@ -97,7 +101,7 @@ def _group(operator: str, mode: str, rows: Sequence[Row]) -> Sequence[str]:
         mode,
         str(len(rows)),
         f"{median(map(_ratio, rows)):.2f}",
-        str(sum(_ratio(row) > _FAR for row in rows)),
+        str(sum(_ratio(row) > FAR for row in rows)),
         f"{_ratio(worst):.2f}",
         worst.shape,
         f"{worst.cycles:,}",
@@ -105,7 +109,7 @@ def _group(operator: str, mode: str, rows: Sequence[Row]) -> Sequence[str]:
     )
 
 
-def _far(row: Row) -> Sequence[str]:
+def _far(row: Row, reasons: Mapping[str, str]) -> Sequence[str]:
     parts = {"multipliers": row.multipliers, "vector path": row.vectors, "DRAM": row.dram}
     return (
         row.operator,
@@ -116,6 +120,7 @@ def _far(row: Row) -> Sequence[str]:
         f"{_ratio(row):.2f}",
         f"{row.lost:,}",
         max(parts, key=lambda name: parts[name]),
+        reasons.get(pattern_of(row, reasons) or "", ""),
     )
 
 
