@@ -17,6 +17,7 @@ NETWORKS: Mapping[str, Callable[[Network], int | Sequence[int]]] = {
         classifiers.squeezenet,
         classifiers.densenet,
         vision.yolo_v5n,
+        vision.yolo_v5_eighth,
         vision.yolo_v8n,
         vision.mobilefacenet,
         vision.blazeface,

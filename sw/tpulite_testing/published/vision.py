@@ -9,6 +9,7 @@ __all__ = [
     "fsrcnn",
     "mobilefacenet",
     "unet",
+    "yolo_v5_eighth",
     "yolo_v5n",
     "yolo_v8n",
 ]
@@ -44,6 +45,16 @@ def _pyramid(net: Network, x: int, channels: int) -> int:
 
 def yolo_v5n(net: Network) -> list[int]:
     """Build YOLOv5n (Jocher, 2020) on 320x320 pixels, up to the maps of its three sizes."""
+    return _yolo_v5(net, 16)
+
+
+def yolo_v5_eighth(net: Network) -> list[int]:
+    """Build YOLOv5 of half the channels of YOLOv5n (width 0.125), 8 in its first layer."""
+    return _yolo_v5(net, 8)
+
+
+def _yolo_v5(net: Network, width: int) -> list[int]:
+    """Add YOLOv5 with so many channels in its first layer."""
 
     def c3(x: int, channels: int, blocks: int, *, shortcut: bool = True) -> int:
         y, z = _silu(net, x, channels // 2), _silu(net, x, channels // 2)
@@ -51,17 +62,18 @@ def yolo_v5n(net: Network) -> list[int]:
             y = _bottleneck(net, y, (1, 3), shortcut=shortcut)
         return _silu(net, net.concat([y, z]), channels)
 
-    x = _silu(net, net.image((1, 320, 320, 3)), 16, 6, 2)
-    x = c3(_silu(net, x, 32, 3, 2), 32, 1)
-    p3 = c3(_silu(net, x, 64, 3, 2), 64, 2)
-    p4 = c3(_silu(net, p3, 128, 3, 2), 128, 3)
-    x = c3(_silu(net, p4, 256, 3, 2), 256, 1)
-    top = _silu(net, _pyramid(net, x, 256), 128)
-    middle = c3(net.concat([_up(net, top), p4]), 128, 1, shortcut=False)
-    middle = _silu(net, middle, 64)
-    p3 = c3(net.concat([_up(net, middle), p3]), 64, 1, shortcut=False)
-    p4 = c3(net.concat([_silu(net, p3, 64, 3, 2), middle]), 128, 1, shortcut=False)
-    p5 = c3(net.concat([_silu(net, p4, 128, 3, 2), top]), 256, 1, shortcut=False)
+    second, third, fourth, fifth = (n * width for n in (2, 4, 8, 16))
+    x = _silu(net, net.image((1, 320, 320, 3)), width, 6, 2)
+    x = c3(_silu(net, x, second, 3, 2), second, 1)
+    p3 = c3(_silu(net, x, third, 3, 2), third, 2)
+    p4 = c3(_silu(net, p3, fourth, 3, 2), fourth, 3)
+    x = c3(_silu(net, p4, fifth, 3, 2), fifth, 1)
+    top = _silu(net, _pyramid(net, x, fifth), fourth)
+    middle = c3(net.concat([_up(net, top), p4]), fourth, 1, shortcut=False)
+    middle = _silu(net, middle, third)
+    p3 = c3(net.concat([_up(net, middle), p3]), third, 1, shortcut=False)
+    p4 = c3(net.concat([_silu(net, p3, third, 3, 2), middle]), fourth, 1, shortcut=False)
+    p5 = c3(net.concat([_silu(net, p4, fourth, 3, 2), top]), fifth, 1, shortcut=False)
     return [net.layer(p, 255, activation="NONE") for p in (p3, p4, p5)]
 
 
