@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
-from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph
+from tpulite.graph.layers import Depthwise, Elementwise, Filter, LayerGraph
 from tpulite.models.architectures import mobilenet_v2
 
 _PIXELS = 1 / 127.5
@@ -43,7 +43,7 @@ class _Writer:
         self._tensor(x, self._shape(x), _PIXELS, -1)
         yield Node("quantize", "requantize", ("image",), (x,), {}, "QUANTIZE")
         for layer in self._layers.layers:
-            if isinstance(layer, Conv | Depthwise):
+            if isinstance(layer, Filter):
                 yield from self._product(layer)
             elif isinstance(layer, Elementwise):
                 assert layer.requantization is not None
@@ -62,7 +62,7 @@ class _Writer:
         attributes = {"activation": "relu6" if relu else "none"}
         return Node(layer.name, "add", layer.inputs, (layer.output,), attributes, "ADD")
 
-    def _product(self, layer: Conv | Depthwise) -> Iterator[Node]:
+    def _product(self, layer: Filter) -> Iterator[Node]:
         requantization = layer.requantization
         assert requantization is not None
         relu = bool(np.all(requantization.low == 0))

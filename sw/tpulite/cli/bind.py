@@ -23,7 +23,6 @@ from tpulite.cli.reading import Reading, plan_options
 from tpulite.compiler.bind import RangeProgram, bind_cores
 from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
-from tpulite.graph.layers import Conv, Depthwise, Pool
 from tpulite.report.bound import COLUMNS, BoundReport, CoresReport
 from tpulite.report.strategy_text import strategy_words
 
@@ -205,18 +204,14 @@ def padding_notes(program: RangeProgram, height: int, width: int) -> Iterator[st
     for node in network.nodes:
         layer, name = node.layer, node.inputs[0]
         before = network.layers.activations[name].shape[:2]
-        match layer:
-            case Conv() | Depthwise():
-                kernel, dilation = layer.weight.shape[:2], layer.dilation
-            case Pool() if layer.window != before:
-                kernel, dilation = layer.window, (1, 1)
-            case _:
-                continue
+        windows = layer.windows
+        if windows is None or (layer.weights is None and windows.kernel == before):
+            continue
         sizes = (height, width) if name in network.packed else extents[name]
         for i, what in enumerate(("height", "width")):
-            padding = layer.padding[i], layer.padding[i + 2]
+            padding = windows.padding[i], windows.padding[i + 2]
             then, now = (
-                pad_same(size, kernel[i], layer.stride[i], dilation[i])
+                pad_same(size, windows.kernel[i], windows.stride[i], windows.dilation[i])
                 for size in (before[i], sizes[i])
             )
             if padding == then != now:

@@ -14,7 +14,7 @@ from tpulite.counted import first_of
 from tpulite.frontend.files import load_image_inputs
 from tpulite.frontend.given_shapes import FileInput, GivenShapes, shape_text
 from tpulite.graph.graph import Graph
-from tpulite.graph.layers import Affine, Conv, Elementwise, LayerGraph, Lut, Pool
+from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut, Pool
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.model import Model
 
@@ -231,23 +231,14 @@ def check_reductions(
             continue
         sizes = (shape.height, shape.width) if name in network.packed else extents[name]
         there = network.layers.activations[name].shape[:2]
-        window = _window(node)
-        changed = any(k > 1 and a != b for k, a, b in zip(window, there, sizes, strict=True))
+        windows = layer.windows
+        kernel = (1, 1) if windows is None else windows.kernel
+        changed = any(k > 1 and a != b for k, a, b in zip(kernel, there, sizes, strict=True))
         if changed and not _follows(node, network, sizes):
             raise ValueError(
                 f"{shape}: {layer.title} reduces {there[0]} x {there[1]} positions in the file, "
                 f"not {sizes[0]} x {sizes[1]}; {_advice(graph, inputs, shape)}"
             )
-
-
-def _window(node: Node) -> tuple[int, ...]:
-    """Return height and width that become one."""
-    match node.layer:
-        case Pool(window=window):
-            return window
-        case Conv(weight=weight):
-            return weight.shape[:2]
-    return 1, 1
 
 
 def _follows(node: Node, network: Network, sizes: tuple[int, int]) -> bool:

@@ -20,6 +20,7 @@ from tpulite.graph.layers import (
     DepthToSpace,
     Depthwise,
     Elementwise,
+    Filter,
     Layer,
     LayerGraph,
     Lut,
@@ -174,11 +175,11 @@ NUMBERS = _Numbers()
 """Integers, as the machine has them."""
 
 
-def _centered(layer: Conv | Depthwise | TransposedConv, x: Array) -> tuple[Array, Array]:
+def _centered(layer: Filter | TransposedConv, x: Array) -> tuple[Array, Array]:
     """Return an input and weights without their zero points; pairs of bytes as int16."""
     weight = layer.weight.astype(np.int64) - layer.weight_zero_point
     x = x.astype(np.int64)
-    if isinstance(layer, Conv | TransposedConv) and layer.int16:
+    if layer.int16:
         x = 256 * x[:, ::2] + x[:, 1::2] + 128
     return x - layer.input_zero_point, weight
 

@@ -1,7 +1,7 @@
 """What all integer layers have: names of activations, and the shapes that follow from them."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -22,11 +22,38 @@ class Activation:
             raise ValueError(f"An activation must be int8 or int32, not {self.dtype}")
 
 
+class Windows(NamedTuple):
+    """What slides over an activation."""
+
+    #: (y, x).
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int, int, int]  #: (top, left, bottom, right)
+
+    def outputs(self, owner: str, shape: tuple[int, int, int]) -> tuple[int, int]:
+        """Return height and width of what is computed.
+
+        ValueError if a window is larger than the padded activation.
+        """
+        sizes = []
+        for axis in (0, 1):
+            padded = shape[axis] + self.padding[axis] + self.padding[axis + 2]
+            extent = (self.kernel[axis] - 1) * self.dilation[axis] + 1
+            if extent > padded:
+                raise ValueError(
+                    f"{owner}: window of {extent} is larger than the padded activation of {padded}"
+                )
+            sizes.append((padded - extent) // self.stride[axis] + 1)
+        return sizes[0], sizes[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layer:
     """A layer: its name (unique), the activations that it reads, and the one that it computes.
 
-    Constructors of layers raise ValueError if a value or an array is not what they say.
+    Constructors of layers raise ValueError if a value or an array is not what they say. What the
+    compiler asks of every layer is a fact with a default here, which a family replaces.
     """
 
     name: str
@@ -35,6 +62,55 @@ class Layer:
 
     operands = 1
     """Images that the layer reads; 0 means one or more."""
+
+    int16 = False
+    """Whether it reads and computes int16: columns are pairs of int8."""
+
+    mixes_channels = False
+    """Whether each output depends on all channels of the first input."""
+
+    by_channel = False
+    """Whether it computes each channel from the same channel of its inputs."""
+
+    on_array = False
+    """Whether the systolic array computes it."""
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Its weights, int8 [kh, kw, ...]; the last axis is that of the output's channels."""
+        return None
+
+    @property
+    def windows(self) -> Windows | None:
+        """What slides over its input; of int16 along the width as :class:`Conv` has it."""
+        return None
+
+    @property
+    def column_grain(self) -> int:
+        """Columns that cannot be parted."""
+        return 2 if self.int16 else 1
+
+    def macs(self, *activations: Activation) -> int:
+        """Return the multiplications of the array, padding not counted.
+
+        Parameters
+        ----------
+        activations : Activation
+            What it reads, and last what it computes.
+        """
+        return 0
+
+    def reading(self, order: np.ndarray, count: int) -> Self | None:
+        """Return the layer that reads its channels from others; None if it has no weights for that.
+
+        Parameters
+        ----------
+        order : ndarray of int, [C]
+            Where each of its channels is, all of them apart.
+        count : int
+            Channels that there are; those that are not in ``order`` are not used.
+        """
+        return None
 
     @property
     def title(self) -> str:
@@ -103,28 +179,3 @@ def check_padding(owner: str, padding: tuple[int, int, int, int]) -> None:
     """Check that a padding (top, left, bottom, right) is not negative."""
     if len(padding) != 4 or min(padding) < 0:
         raise ValueError(f"{owner}: padding must be four numbers from 0 on, not {padding}")
-
-
-def windowed(
-    owner: str,
-    shape: tuple[int, int, int],
-    *,
-    window: tuple[int, ...],
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int] = (1, 1),
-) -> tuple[int, int]:
-    """Return height and width of what a sliding window computes.
-
-    ValueError if the window is larger than the padded activation.
-    """
-    sizes = []
-    for axis in (0, 1):
-        padded = shape[axis] + padding[axis] + padding[axis + 2]
-        extent = (window[axis] - 1) * dilation[axis] + 1
-        if extent > padded:
-            raise ValueError(
-                f"{owner}: window of {extent} is larger than the padded activation of {padded}"
-            )
-        sizes.append((padded - extent) // stride[axis] + 1)
-    return sizes[0], sizes[1]

@@ -1,8 +1,9 @@
 """Integer layers of the systolic array: convolutions."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 
@@ -10,23 +11,20 @@ from tpulite.arch.isa import CONV, PAIR_STRIDE
 from tpulite.graph.layer_base import (
     Activation,
     Layer,
+    Windows,
     check_array,
     check_int8,
     check_padding,
     check_pair,
-    windowed,
 )
 from tpulite.graph.requantization import Requantization
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Conv(Layer):
-    """sum of (x - input_zero_point) * (weight - weight_zero_point); padding adds nothing.
+class Filter(Layer):
+    """sum of (x - input_zero_point) * (weight - weight_zero_point); padding adds nothing."""
 
-    A dense layer is a convolution whose kernel covers the activation.
-    """
-
-    weight: np.ndarray  #: Ndarray of int8, [kh, kw, C, N]. Weights.
+    weight: np.ndarray  #: Ndarray of int8, [kh, kw, ...]. Weights; the last axis is of outputs.
     #: None: the int32 sums are the output (then ``input_zero_point`` need not be 0).
     requantization: Requantization | None
     input_zero_point: int = 0
@@ -34,6 +32,61 @@ class Conv(Layer):
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    rank = 3
+    """Axes of the weights."""
+    on_array = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_weight(self, self.rank)
+        check_pair(self.title, "stride", self.stride)
+        check_pair(self.title, "dilation", self.dilation)
+        check_padding(self.title, self.padding)
+
+    def _infer(self, *activations: Activation) -> Activation:
+        return self._slid(activations[0], self.windows)
+
+    def _slid(self, x: Activation, windows: Windows) -> Activation:
+        _check_depth(self, x)
+        height, width = windows.outputs(self.title, x.shape)
+        dtype = "int8" if self.requantization else "int32"
+        return Activation((height, width, self.weight.shape[-1]), dtype)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Its weights."""
+        return self.weight
+
+    @property
+    def windows(self) -> Windows:
+        """What slides over its input."""
+        kh, kw = self.weight.shape[:2]
+        return Windows((kh, kw), self.stride, self.dilation, self.padding)
+
+    @property
+    def weight_sums(self) -> np.ndarray:
+        """Sum of the weights of each output, less their zero points, as often as they count."""
+        taps = self.weight.reshape(-1, self.weight.shape[-1])
+        return taps.sum(axis=0, dtype=np.int64) - len(taps) * self.weight_zero_point
+
+    def macs(self, *activations: Activation) -> int:
+        """Return the multiplications of the array, padding not counted."""
+        return math.prod(activations[-1].shape) * self.weight[..., 0].size
+
+    def of_channels(self, some: np.ndarray | slice) -> Self:
+        """Return the layer that computes some channels."""
+        record = self.requantization and self.requantization.of(some)
+        return replace(self, weight=self.weight[..., some], requantization=record)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Conv(Filter):
+    """Convolution of all channels; weight [kh, kw, C, N].
+
+    A dense layer is a convolution whose kernel covers the activation.
+    """
+
     #: Whether input and output are int16. Their columns are pairs, [H, 2 W, C]: upper bytes, then
     #: lower bytes with the top bit inverted. Padding is the int16 0; dilation and padding along the
     #: width count columns, two to a vector, but the stride along it counts pairs.
@@ -43,9 +96,11 @@ class Conv(Layer):
     #: all digits are 0.
     digits: np.ndarray | None = None
 
+    rank = 4
+    mixes_channels = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_kernel(self, rank=4)
         if self.digits is not None:
             self._check_digits(self.digits)
         how = self.requantization
@@ -56,17 +111,14 @@ class Conv(Layer):
 
     def _infer(self, *activations: Activation) -> Activation:
         (x,) = activations
-        kernel = self.weight.shape
-        if x.shape[2] != kernel[2]:
-            raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
-        if self.int16 and x.shape[1] % 2:
+        if not self.int16:
+            return super()._infer(x)
+        if x.shape[1] % 2:
             raise ValueError(f"{self.title} needs pairs of int8, not rows of {x.shape[1]}")
-        if self.int16:
-            pairs = x.shape[0], x.shape[1] // 2, x.shape[2]
-            height, width = windowed(self.title, pairs, window=kernel[:2], **self.pair_geometry)
-            return Activation((height, 2 * width, kernel[3]))
-        height, width = _slide(self, x.shape, kernel[:2])
-        return Activation((height, width, kernel[3]), "int8" if self.requantization else "int32")
+        pairs = Activation((x.shape[0], x.shape[1] // 2, x.shape[2]))
+        windows = self.windows._replace(**self.pair_geometry)
+        height, width, channels = self._slid(pairs, windows).shape
+        return Activation((height, 2 * width, channels))
 
     @property
     def counted(self) -> np.ndarray:
@@ -80,9 +132,9 @@ class Conv(Layer):
         return not self.weight_zero_point and bool(np.all((self.weight >= -8) & (self.weight <= 7)))
 
     @property
-    def column_grain(self) -> int:
-        """Columns that cannot be parted."""
-        return 2 if self.int16 else 1
+    def weight_sums(self) -> np.ndarray:
+        """Sum of the weights of each output, less their zero points, as often as they count."""
+        return super().weight_sums if self.digits is None else self.counted.sum(axis=(0, 1, 2))
 
     @property
     def pair_geometry(self) -> dict[str, Any]:
@@ -94,10 +146,14 @@ class Conv(Layer):
             "padding": (top, left // 2, bottom, right // 2),
         }
 
-    def of_channels(self, some: np.ndarray | slice) -> Self:
-        """Return the layer that computes some channels."""
-        record = self.requantization and self.requantization.of(some)
-        return replace(self, weight=self.weight[..., some], requantization=record)
+    def reading(self, order: np.ndarray, count: int) -> Self | None:
+        """Return the layer that reads its channels from others; None if they have digits."""
+        if self.digits is not None:
+            return None
+        shape = (*self.weight.shape[:2], count, self.weight.shape[3])
+        weight = np.full(shape, self.weight_zero_point, np.int8)
+        weight[:, :, order] = self.weight
+        return replace(self, weight=weight)
 
     def _check_digits(self, digits: np.ndarray) -> None:
         check_array(self.title, "digits", digits, "int64", 1)
@@ -120,33 +176,12 @@ class Conv(Layer):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Depthwise(Layer):
+class Depthwise(Filter):
     """Convolution of each channel with a kernel of its own; weight [kh, kw, C]."""
 
-    weight: np.ndarray
     requantization: Requantization
-    input_zero_point: int = 0
-    weight_zero_point: int = 0
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_kernel(self, rank=3)
-
-    def _infer(self, *activations: Activation) -> Activation:
-        (x,) = activations
-        kernel = self.weight.shape
-        if x.shape[2] != kernel[2]:
-            raise ValueError(f"{self.title} has weights of {kernel[2]} channels, not {x.shape[2]}")
-        height, width = _slide(self, x.shape, kernel[:2])
-        return Activation((height, width, kernel[2]))
-
-    def of_channels(self, some: np.ndarray | slice) -> Self:
-        """Return the layer that computes some channels."""
-        record = self.requantization.of(some)
-        return replace(self, weight=self.weight[..., some], requantization=record)
+    by_channel = True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,6 +204,11 @@ class TransposedConv(Layer):
     #: parameters count vectors.
     int16: bool = False
 
+    mixes_channels = on_array = True
+    #: They have none of what those of :class:`Conv` may have.
+    dilation = (1, 1)
+    digits = None
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_weight(self, rank=4)
@@ -186,23 +226,32 @@ class TransposedConv(Layer):
         return replace(self, weight=self.weight[..., some], requantization=record)
 
     def _infer(self, *activations: Activation) -> Activation:
-        (x,) = activations
-        if x.shape[2] != self.weight.shape[2]:
-            raise ValueError(
-                f"{self.title} has weights of {self.weight.shape[2]} channels, not {x.shape[2]}"
-            )
+        _check_depth(self, activations[0])
         height, width = self.size
         return Activation((height, width * (1 + self.int16), self.weight.shape[3]))
 
 
-def _check_kernel(layer: Conv | Depthwise, rank: int) -> None:
-    _check_weight(layer, rank)
-    check_pair(layer.title, "stride", layer.stride)
-    check_pair(layer.title, "dilation", layer.dilation)
-    check_padding(layer.title, layer.padding)
+def is_pointwise(layer: Layer) -> TypeGuard[Conv]:
+    """Return whether a layer multiplies each pixel, and nothing else, by a matrix."""
+    if not isinstance(layer, Conv):
+        return False
+    kernel, stride, _, padding = layer.windows
+    return kernel == stride == (1, 1) and not any(padding)
 
 
-def _check_weight(layer: Conv | Depthwise | TransposedConv, rank: int) -> None:
+def is_int8_conv(layer: Layer) -> TypeGuard[Conv]:
+    """Return whether a layer is a convolution of bytes, not of pairs of them."""
+    return isinstance(layer, Conv) and not layer.int16
+
+
+def _check_depth(layer: Filter | TransposedConv, x: Activation) -> None:
+    if x.shape[2] != layer.weight.shape[2]:
+        raise ValueError(
+            f"{layer.title} has weights of {layer.weight.shape[2]} channels, not {x.shape[2]}"
+        )
+
+
+def _check_weight(layer: Filter | TransposedConv, rank: int) -> None:
     check_array(layer.title, "weight", layer.weight, "int8", rank)
     check_int8(
         layer.title,
@@ -214,19 +263,6 @@ def _check_weight(layer: Conv | Depthwise | TransposedConv, rank: int) -> None:
         raise ValueError(
             f"{layer.title} has {channels} channels and requantizes {layer.requantization.channels}"
         )
-
-
-def _slide(
-    layer: Conv | Depthwise, shape: tuple[int, int, int], window: tuple[int, ...]
-) -> tuple[int, int]:
-    return windowed(
-        layer.title,
-        shape,
-        window=window,
-        stride=layer.stride,
-        padding=layer.padding,
-        dilation=layer.dilation,
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -242,6 +278,7 @@ class MatMul(Layer):
     transposed: bool = False
 
     operands = 2
+    mixes_channels = on_array = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -256,10 +293,16 @@ class MatMul(Layer):
             raise ValueError(f"{self.title} cannot multiply {a} by {b}")
         return Activation((a[0], a[1], columns))
 
+    def macs(self, *activations: Activation) -> int:
+        """Return the multiplications of the array."""
+        return math.prod(activations[-1].shape) * activations[0].shape[2]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Transpose(Layer):
     """Columns and channels change places: [H, W, C] becomes [H, C, W]."""
+
+    on_array = True
 
     def _infer(self, *activations: Activation) -> Activation:
         height, width, channels = activations[0].shape

@@ -10,11 +10,11 @@ from tpulite.arch.numerics import INT8
 from tpulite.graph.layer_base import (
     Activation,
     Layer,
+    Windows,
     check_array,
     check_int8,
     check_padding,
     check_pair,
-    windowed,
 )
 from tpulite.graph.requantization import Requantization, addends
 
@@ -44,6 +44,7 @@ class Elementwise(Layer):
     scaling: Scaling = Scaling.TFLITE
 
     operands = 2
+    by_channel = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,6 +90,8 @@ class Pool(Layer):
     low: int = INT8[0]
     high: int = INT8[-1]
 
+    by_channel = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.op not in ("max", "average", "sum"):
@@ -108,14 +111,17 @@ class Pool(Layer):
 
     def _infer(self, *activations: Activation) -> Activation:
         (x,) = activations
-        height, width = windowed(
-            self.title, x.shape, window=self.window, stride=self.stride, padding=self.padding
-        )
+        height, width = self.windows.outputs(self.title, x.shape)
         for axis, count in ((0, height), (1, width)):
             last = (count - 1) * self.stride[axis] - self.padding[axis]
             if self.padding[axis] >= self.window[axis] or last >= x.shape[axis]:
                 raise ValueError(f"{self.title}: a window must not lie in padding {self.padding}")
         return Activation((height, width, x.shape[2]))
+
+    @property
+    def windows(self) -> Windows:
+        """What slides over its input."""
+        return Windows(self.window, self.stride, (1, 1), self.padding)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,6 +130,8 @@ class Affine(Layer):
 
     gain: np.ndarray
     requantization: Requantization
+
+    by_channel = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,6 +160,8 @@ class Lut(Layer):
 
     table: np.ndarray
 
+    by_channel = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_array(self.title, "table", self.table, "int8", 1)
@@ -169,6 +179,8 @@ class Softmax(Layer):
     #: Ndarray of int32, [256]. Exponentials of the differences from the largest channel, with 31
     #: fractional bits.
     words: np.ndarray
+
+    mixes_channels = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,16 @@ import numpy as np
 
 from tpulite.graph.layer_base import Activation, Layer, check_array
 from tpulite.graph.layer_movement import Concat, DepthToSpace, Pad, Pick, Reshape
-from tpulite.graph.layer_products import Conv, Depthwise, MatMul, Transpose, TransposedConv
+from tpulite.graph.layer_products import (
+    Conv,
+    Depthwise,
+    Filter,
+    MatMul,
+    Transpose,
+    TransposedConv,
+    is_int8_conv,
+    is_pointwise,
+)
 from tpulite.graph.layer_vector import Affine, Elementwise, Lut, Pool, Softmax
 from tpulite.graph.requantization import Requantization
 from tpulite.program import TensorSpec
@@ -26,6 +35,7 @@ __all__ = [
     "DepthToSpace",
     "Depthwise",
     "Elementwise",
+    "Filter",
     "Layer",
     "LayerGraph",
     "Lut",
@@ -39,6 +49,8 @@ __all__ = [
     "Transpose",
     "TransposedConv",
     "has_int16",
+    "is_int8_conv",
+    "is_pointwise",
 ]
 
 
@@ -130,19 +142,12 @@ class LayerGraph:
 
     def macs(self) -> dict[str, int]:
         """Return the multiplications of each layer of the MXU, padding not counted."""
-        counts = {}
+        images, counts = self.activations, {}
         for layer in self.layers:
-            if isinstance(layer, Conv | Depthwise):
-                height, width, channels = self.activations[layer.output].shape
-                kernel = layer.weight.size // layer.weight.shape[-1]
-                counts[layer.name] = height * width * channels * kernel
-            elif isinstance(layer, MatMul):
-                height, width, channels = self.activations[layer.output].shape
-                inner = self.activations[layer.inputs[0]].shape[2]
-                counts[layer.name] = height * width * channels * inner
-        return counts
+            counts[layer.name] = layer.macs(*(images[x] for x in (*layer.inputs, layer.output)))
+        return {name: count for name, count in counts.items() if count}
 
 
 def has_int16(layers: LayerGraph) -> bool:
     """Return whether a layer of a network is of int16."""
-    return any(isinstance(layer, Conv | TransposedConv) and layer.int16 for layer in layers.layers)
+    return any(layer.int16 for layer in layers.layers)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tpulite.graph.graph import Graph, Node
-from tpulite.graph.layers import Conv, Depthwise, MatMul, Transpose, TransposedConv
 from tpulite.quant.border import library_levels, taken_along
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
@@ -28,8 +27,6 @@ _ALWAYS_HOST = {
     "dequantize": "the CPU makes floats of integers",
 }
 """Why operators run on the CPU that the machine does not have."""
-
-_PRODUCTS = Conv | Depthwise | MatMul | Transpose | TransposedConv
 
 
 def place(
@@ -128,7 +125,7 @@ def _lower(node: Node, context: GraphContext) -> NodePlacement:
         del context.layers[count:]
         reason = _ALWAYS_HOST.get(node.op, str(error))
         return NodePlacement("host", reason, _is_natural(node))
-    if any(isinstance(layer, _PRODUCTS) for layer in context.layers[count:]):
+    if any(layer.on_array for layer in context.layers[count:]):
         return NodePlacement("MXU")
     return NodePlacement("none" if node.op == "reshape" else "VPU")
 

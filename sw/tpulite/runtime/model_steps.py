@@ -16,7 +16,7 @@ from tpulite.arch.numerics import INT8
 from tpulite.compiler.options import Options
 from tpulite.compiler.pipeline import compile_layers
 from tpulite.golden.ops import requantize_sums
-from tpulite.graph.layers import Activation, Conv, LayerGraph
+from tpulite.graph.layers import Activation, Conv, LayerGraph, is_pointwise
 from tpulite.graph.requantization import Requantization
 from tpulite.runtime.device import Device
 from tpulite.runtime.model_plan import PlannedModel
@@ -107,7 +107,7 @@ def _dense_layers(model: PlannedModel, name: str = "") -> tuple[Conv, ...]:
     for layer in part.layers:
         if part.activations[before].shape[1] != 1 or part.unsigned:
             raise ValueError(f"{name}: {where}, and {before!r} is not an int8 matrix: leave it out")
-        if not isinstance(layer, Conv) or not _is_dense(layer, before):
+        if not (is_pointwise(layer) and _is_dense(layer, before)):
             raise ValueError(f"{name}: {where}, and layer {layer.name!r} is not one: leave it out")
         found.append(layer)
         before = layer.output
@@ -116,8 +116,7 @@ def _dense_layers(model: PlannedModel, name: str = "") -> tuple[Conv, ...]:
 
 def _is_dense(layer: Conv, before: str) -> bool:
     scaled = layer.requantization is not None
-    rowwise = layer.weight.shape[:2] == layer.stride == (1, 1) and not any(layer.padding)
-    return scaled and rowwise and layer.inputs == (before,) and not layer.weight_zero_point
+    return scaled and layer.inputs == (before,) and not layer.weight_zero_point
 
 
 def _names() -> Iterator[str]:

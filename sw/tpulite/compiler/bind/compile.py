@@ -17,7 +17,7 @@ from tpulite.compiler.bind.site import bind_network, plan_network
 from tpulite.compiler.operators.operator import Operator, Shape, ShapeRange, interval
 from tpulite.compiler.plan.slabs import Strategy, choose, choose_all
 from tpulite.compiler.rewrite.order import order_layers
-from tpulite.graph.layers import Affine, Conv, Depthwise, LayerGraph, has_int16
+from tpulite.graph.layers import Affine, LayerGraph, has_int16
 
 _KEPT = 8
 """Shapes whose programs are kept."""
@@ -309,14 +309,14 @@ def check_covering(network: Network, shapes: ShapeRange) -> None:
     if len(network.nodes) == 1:
         return  # its extents are without meaning
     for node in network.nodes:
-        layer, name = node.layer, node.inputs[0]
-        if not isinstance(layer, Conv | Depthwise) or name in network.packed:
+        layer, name, windows = node.layer, node.inputs[0], node.layer.windows
+        if windows is None or layer.weights is None or name in network.packed:
             continue
-        kernel = layer.weight.shape[:2]
+        kernel = windows.kernel
         if kernel == (1, 1) or kernel != network.layers.activations[name].shape[:2]:
             continue
         for height, width in (least[name], most[name]):
-            if (height, width) != kernel and not max(layer.padding):
+            if (height, width) != kernel and not any(windows.padding):
                 raise ValueError(
                     f"{layer.title} depends on the extents: it covers {kernel[0]} x {kernel[1]} "
                     f"positions, which is all that it reads, but may have to read "
@@ -336,8 +336,8 @@ def check_channels(node: Node, least: int, most: int, config: Config) -> None:
     allowed = range(_BLOCKS * config.array_size + 1)
     if isinstance(layer, Affine):
         allowed = range(len(layer.gain) + 1)
-    if isinstance(layer, Conv | Depthwise):
-        allowed = range(layer.weight.shape[2], layer.weight.shape[2] + 1)
+    if (weights := layer.weights) is not None:
+        allowed = range(weights.shape[2], weights.shape[2] + 1)
     if least not in allowed or most not in allowed:
         raise ValueError(
             f"{layer.title} can have {interval(allowed[0], allowed[-1])} channels, not "
@@ -355,14 +355,11 @@ def check_windows(network: Network, batch: int, height: int, width: int, channel
     """
     layers, size = network.layers, network.config.array_size
     extents = network.extents(height, width)
-    alone = len(network.nodes) == 1
     totals = {"inputs": 0, "an output": 0}
     for node in network.nodes:
         for name in dict.fromkeys((*node.inputs, node.output)):
             rows = RAW_ROWS if layers.activations[name].dtype == "int32" else 1
-            depth = layers.activations[name].shape[2]
-            if alone and not isinstance(node.layer, Conv):
-                depth = channels
+            depth = network.channels(name, channels)
             needed = batch * extents[name][0] * extents[name][1] * rows * -(-depth // size) * size
             what = "an output" if name == node.output else "inputs"
             totals[what] = needed + (totals[what] if name in layers.inputs else 0)

@@ -8,7 +8,7 @@ from tpulite.compiler.bind.bound import BoundProgram
 from tpulite.compiler.bind.compile import RangeProgram, compile_range
 from tpulite.compiler.geometry.axis import cuts
 from tpulite.compiler.operators.operator import Shape, ShapeRange
-from tpulite.graph.layers import Conv, LayerGraph
+from tpulite.graph.layers import LayerGraph
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _core(
     """Return what a core reads and computes."""
     depth = bound.inputs[0].channels
     first, *others = program.layers.layers
-    mixes = others or isinstance(first, Conv)
+    mixes = others or first.mixes_channels
     return CoreProgram(bound, images, channels, range(depth) if mixes else channels)
 
 
@@ -113,7 +113,7 @@ def _some_channels(layers: LayerGraph, channels: range) -> LayerGraph:
     """Return a network of one layer that computes some channels of its output."""
     (layer,) = layers.layers
     activations = dict(layers.activations)
-    read = () if isinstance(layer, Conv) else layer.inputs
+    read = () if layer.mixes_channels else layer.inputs
     for name in (*read, layer.output):
         old = activations[name]
         activations[name] = replace(old, shape=(*old.shape[:2], len(channels)))

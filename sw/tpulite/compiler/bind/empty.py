@@ -13,7 +13,6 @@ from tpulite.compiler.operators.operator import Operator, Shape, tensor_spec
 from tpulite.compiler.operators.words import END_WORD
 from tpulite.compiler.plan.slabs import Strategy
 from tpulite.counted import counted
-from tpulite.graph.layers import Conv
 from tpulite.program import TensorSpec
 
 
@@ -79,13 +78,12 @@ def bind_empty(network: Network, shape: Shape) -> BoundProgram:
     layers, config = network.layers, network.config
     extents = empty_extents(network, shape.height, shape.width)
     alone = len(network.nodes) == 1
-    varies = alone and not isinstance(network.nodes[0].layer, Conv)
     specs: dict[Window, list[TensorSpec]] = {Window.INPUT: [], Window.OUTPUT: []}
     windows = dict.fromkeys(Window, 0)
     for window, names in ((Window.INPUT, layers.inputs), (Window.OUTPUT, layers.outputs)):
         for name in names:
             batch = 1 if alone and network.is_pixel(name) else shape.batch
-            channels = shape.channels if varies else layers.activations[name].shape[2]
+            channels = network.channels(name, shape.channels)
             sizes = batch, *extents[name]
             spec = tensor_spec(layers, name, window, windows[window], sizes, channels)
             windows[window] += spec.nbytes(config)

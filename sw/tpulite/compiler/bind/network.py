@@ -50,8 +50,8 @@ class Node:
     @cached_property
     def depth(self) -> int:
         """Multiplications of an output element."""
-        layer = self.layer
-        return layer.weight[..., 0].size if isinstance(layer, Conv | Depthwise) else 0
+        weights = self.layer.weights
+        return 0 if weights is None else weights[..., 0].size
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,12 @@ class Network:
     def blocks(self, name: str, channels: int | None = None) -> int:
         """Return the channel blocks of a tensor, or of so many channels."""
         return -(-(channels or self.layers.activations[name].shape[2]) // self.config.array_size)
+
+    def channels(self, name: str, alone: int) -> int:
+        """Return the channels of a tensor; of a layer that is alone as many as it is given."""
+        if len(self.nodes) == 1 and not self.nodes[0].layer.mixes_channels:
+            return alone
+        return self.layers.activations[name].shape[2]
 
     def extents(self, height: int, width: int) -> dict[str, tuple[int, int]]:
         """Return height and width of each tensor; of a packed one, of its patches.

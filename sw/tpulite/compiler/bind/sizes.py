@@ -5,7 +5,6 @@ from dataclasses import replace
 from tpulite.arch.memory import Window
 from tpulite.compiler.bind.network import Network, Node
 from tpulite.compiler.operators.operator import Shape, tensor_spec
-from tpulite.graph.layers import Conv
 from tpulite.program import TensorSpec
 
 
@@ -37,11 +36,8 @@ class Sizes:
         return self._together * height * width
 
     def channels(self, name: str) -> int:
-        """Return the channels of a tensor; those of a layer that is alone may vary."""
-        layers = self._network.layers
-        if self._alone and not isinstance(layers.layers[0], Conv):
-            return self._shape.channels
-        return layers.activations[name].shape[2]
+        """Return the channels of a tensor."""
+        return self._network.channels(name, self._shape.channels)
 
     def specs(self) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         """Return inputs and outputs as the host sees them."""

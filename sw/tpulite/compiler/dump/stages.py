@@ -18,7 +18,7 @@ from tpulite.compiler.schedule.allocate import Allocation
 from tpulite.compiler.schedule.live_tensors import Section, live_sections
 from tpulite.compiler.schedule.scheduled import Schedule
 from tpulite.compiler.state import BoundChoice
-from tpulite.graph.layers import Conv, Depthwise, Elementwise, Layer, LayerGraph, Pool
+from tpulite.graph.layers import Elementwise, Layer, LayerGraph, Pool
 from tpulite.program import TensorSpec
 
 
@@ -215,14 +215,14 @@ def _output(name: str, placement: Placement) -> TensorSpec | None:
 
 def _details(layer: Layer) -> str:
     match layer:
-        case Conv() | Depthwise():
-            words = [extents(layer.weight.shape[:2])]
-            words += [f"stride {extents(layer.stride)}"] * (layer.stride != (1, 1))
-            words += [f"dilation {extents(layer.dilation)}"] * (layer.dilation != (1, 1))
-            words += [f"padding {layer.padding}"] * (layer.padding != (0, 0, 0, 0))
-            return ", ".join(words)
         case Pool():
             return f"{layer.op} {extents(layer.window)}, stride {extents(layer.stride)}"
         case Elementwise():
             return layer.op
-    return ""
+    if (windows := layer.windows) is None:
+        return ""
+    words = [extents(windows.kernel)]
+    words += [f"stride {extents(windows.stride)}"] * (windows.stride != (1, 1))
+    words += [f"dilation {extents(windows.dilation)}"] * (windows.dilation != (1, 1))
+    words += [f"padding {windows.padding}"] * any(windows.padding)
+    return ", ".join(words)

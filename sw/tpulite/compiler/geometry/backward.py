@@ -7,15 +7,12 @@ from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.graph.layers import (
     Activation,
     Concat,
-    Conv,
     DepthToSpace,
-    Depthwise,
     Elementwise,
     Layer,
     MatMul,
     Pad,
     Pick,
-    Pool,
     Reshape,
     Transpose,
 )
@@ -124,13 +121,11 @@ def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis
     extent = images[layer.inputs[index]].shape[axis]
     target = images[layer.output].shape[axis]
     stride, pad, size, repeat = 1, 0, 1, 1
+    if (windows := layer.windows) is not None:
+        size, stride, dilation, pad = (each[axis] for each in windows)
+        if layer.weights is not None:
+            size = backward_extent(1, kernel=size, stride=stride, dilation=dilation)
     match layer:
-        case Conv() | Depthwise():
-            stride, pad = layer.stride[axis], layer.padding[axis]
-            kernel, dilation = layer.weight.shape[axis], layer.dilation[axis]
-            size = backward_extent(1, kernel=kernel, stride=stride, dilation=dilation)
-        case Pool():
-            stride, pad, size = layer.stride[axis], layer.padding[axis], layer.window[axis]
         case Pad():
             pad = layer.padding[axis]
         case DepthToSpace():

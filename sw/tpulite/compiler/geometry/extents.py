@@ -122,10 +122,11 @@ def input_rows(layers: LayerGraph, layer: Layer, config: Config) -> PackedRows |
 
     Packed columns are left out: nothing can be cut then.
     """
-    if not isinstance(layer, Conv) or sole_reader(layers, layer.inputs[0]) is not layer:
+    reader = sole_reader(layers, layer.inputs[0])
+    if reader is None or reader is not layer:
         return None
     images = layers.activations[layer.inputs[0]], layers.activations[layer.output]
-    return pack_rows(layer, images, config)
+    return pack_rows(reader, images, config)
 
 
 def sole_reader(layers: LayerGraph, name: str) -> Conv | None:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.backward import backward, backward_columns, sliceable
 from tpulite.compiler.geometry.group import Group, Step, StepRows
-from tpulite.graph.layers import Affine, Conv, Elementwise, Layer, LayerGraph, Lut, Softmax
+from tpulite.graph.layers import Affine, Elementwise, Layer, LayerGraph, Lut, Softmax
 
 COLUMN_GRAIN = 4
 """Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
@@ -23,8 +23,7 @@ def column_grain(config: Config) -> int:
 
 def part_grain(layer: Layer, config: Config) -> int:
     """Return the columns at multiples of which a layer can be cut: no pair is parted."""
-    pairs = layer.column_grain if isinstance(layer, Conv) else 1
-    return lcm(column_grain(config), pairs)
+    return lcm(column_grain(config), layer.column_grain)
 
 
 def repeated(slices: Iterable[range], extent: int) -> bool:

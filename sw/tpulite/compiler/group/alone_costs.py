@@ -16,7 +16,7 @@ from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.compiler.plan.space import Space
 from tpulite.compiler.plan.strips import StripPlan
-from tpulite.graph.layers import Conv, Depthwise, Pick, Pool
+from tpulite.graph.layers import Pick
 
 
 class Cost(NamedTuple):
@@ -162,9 +162,8 @@ class _Moved:
     ) -> "_Moved":
         layer, output = table.layers.layers[index], table.outputs[index]
         assert not isinstance(plan, ConvPlan)
-        strips, step = len(plan.strips), 1
-        if isinstance(layer, Conv | Depthwise | Pool):
-            step = layer.stride[0]
+        strips = len(plan.strips)
+        step = 1 if layer.windows is None else layer.windows.stride[0]
         reaches = table.reaches[0][index] or (None,) * len(table.sources[index])
         read = at_a_time = 0
         for name, reach in dict(zip(table.sources[index], reaches, strict=True)).items():

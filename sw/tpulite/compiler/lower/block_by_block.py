@@ -14,7 +14,6 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.graph.layers import (
     Concat,
-    Conv,
     DepthToSpace,
     Layer,
     LayerGraph,
@@ -139,7 +138,7 @@ def cut_channels(
         channels = slice(blocks.start * size, blocks.stop * size)
         some = {
             name: store
-            if isinstance(layer, Conv | MatMul) and name == layer.inputs[0]
+            if layer.mixes_channels and name == layer.inputs[0]
             else store.some_blocks(blocks)
             for name, store in stores.items()
         }

@@ -18,7 +18,7 @@ from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.compiler.plan.space import Made
-from tpulite.graph.layers import Conv, Layer, LayerGraph, Pool
+from tpulite.graph.layers import Layer, LayerGraph, Pool
 
 
 class SlicedGroup:
@@ -41,8 +41,9 @@ class SlicedGroup:
         self._layers = {i: layers.layers[i] for i in group.layers}
         self._computed = {layer.output for layer in self._layers.values()}
         read = {name for layer in self._layers.values() for name in layer.inputs}
-        # What a convolution stores, and nobody reads here, leaves part by part.
-        parts = {x.output for x in self._layers.values() if isinstance(x, Conv)} - read
+        # What is computed by rows, and nobody reads here, leaves part by part.
+        by_rows = [x for x in self._layers.values() if Made.by(x) is Made.BY_ROWS]
+        parts = {x.output for x in by_rows} - read
         self._rolling = {
             name: RollingStore.rolling(store, loaded=name not in self._computed, parted=parted)
             for name, store in stores.items()

@@ -23,7 +23,7 @@ from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
 from tpulite.compiler.plan.slabs import TilePlan
-from tpulite.graph.layers import Affine, Conv, Layer, LayerGraph, Lut, Pick, Reshape
+from tpulite.graph.layers import Affine, Layer, LayerGraph, Lut, Pick, Reshape, is_pointwise
 
 
 def tile_groups(  # noqa: PLR0913 - what earlier stages have found
@@ -146,10 +146,7 @@ class Tiler:
     def _merges(self, group: Group) -> bool:
         """Whether a layer sees vectors only, so that a batch of resident images is a tall one."""
         layer = self.layers.layers[group.layers.start]
-        vectors = isinstance(layer, Affine | Lut)
-        if isinstance(layer, Conv):
-            geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
-            vectors = geometry == (1, 1, 1, 1, 0, 0, 0, 0)
+        vectors = isinstance(layer, Affine | Lut) or is_pointwise(layer)
         stores = [self.stores[name] for name in (*layer.inputs, layer.output)]
         plain = all(
             store.resident and store.batch > 1 and not store.packed_rows for store in stores

@@ -21,7 +21,7 @@ from tpulite.compiler.geometry.axis import (
 from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.operators.words import Step
 from tpulite.compiler.plan.slabs import Room, Strategy
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph
+from tpulite.graph.layers import Filter, LayerGraph
 from tpulite.program import TensorSpec
 
 Extents = tuple[Number, Number, Number, Number]
@@ -234,7 +234,7 @@ class Site:
     target: Place  #: Its output.
 
 
-def check_window(layer: Conv | Depthwise) -> None:
+def check_window(layer: Filter) -> None:
     """Check that padding, strides and dilations fit a command; ValueError if they do not."""
     for what, value, limit in (
         ("padding", max(layer.padding), LARGEST_PAD),

@@ -15,7 +15,7 @@ from tpulite.compiler.place.live import LiveActivations
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import InDram, StoreExtents
 from tpulite.compiler.plan.space import Made
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pick, Pool, Reshape
+from tpulite.graph.layers import Depthwise, LayerGraph, Pick, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec
 
@@ -183,7 +183,7 @@ def _skewed(layers: LayerGraph) -> set[str]:
     found, others = set(), {*layers.constants}
     for layer in layers.layers:
         (found if isinstance(layer, Depthwise) else others).update(layer.inputs)
-        if not isinstance(layer, Conv | Depthwise):
+        if Made.by(layer) is Made.OTHERWISE:
             others.add(layer.output)
     return found - others
 

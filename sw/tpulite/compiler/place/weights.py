@@ -8,7 +8,7 @@ from tpulite.arch.config import Config
 from tpulite.arch.interleave import Interleave
 from tpulite.arch.isa import Axis, RecordForm
 from tpulite.compiler.place.constants import channel_records
-from tpulite.graph.layers import Affine, Conv, Depthwise
+from tpulite.graph.layers import Affine, Conv, Depthwise, Filter
 
 
 def tile_weights(
@@ -111,7 +111,7 @@ def filter_tiles(
 
 
 def layer_records(
-    layer: Conv | Depthwise | Affine, config: Config
+    layer: Filter | Affine, config: Config
 ) -> tuple[RecordForm | None, list[np.ndarray]]:
     """Return the records of all n-blocks and their form; none of sums that are the output.
 
@@ -123,16 +123,7 @@ def layer_records(
     if isinstance(layer, Affine):
         bias, gain = np.broadcast_to(requantization.bias, len(layer.gain)), layer.gain
     else:
-        wide = isinstance(layer, Conv) and layer.int16  # lower bytes lack 128
-        zero_point = -128 if wide else layer.input_zero_point
-        bias = requantization.bias - zero_point * weight_sums(layer)
+        zero_point = -128 if layer.int16 else layer.input_zero_point  # lower bytes lack 128
+        bias = requantization.bias - zero_point * layer.weight_sums
         bias = bias.astype(np.int32)
     return channel_records(requantization, bias, config, gain=gain)
-
-
-def weight_sums(layer: Conv | Depthwise) -> np.ndarray:
-    """Return the sum of the weights of each output, less their zero points, as they count."""
-    if isinstance(layer, Conv) and layer.digits is not None:
-        return layer.counted.sum(axis=(0, 1, 2))
-    taps = layer.weight.reshape(-1, layer.weight.shape[-1])
-    return taps.sum(axis=0, dtype=np.int64) - len(taps) * layer.weight_zero_point

@@ -5,7 +5,7 @@ from enum import Enum
 from math import gcd
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.graph.layers import Conv, Depthwise, Layer
+from tpulite.graph.layers import Layer
 from tpulite.program import PackedRows
 
 SMALLEST_SHARE = 0.1
@@ -33,12 +33,9 @@ class Made(Enum):
     @classmethod
     def by(cls, layer: Layer | None) -> "Made":
         """Return the order of what a layer computes."""
-        match layer:
-            case Conv():
-                return cls.BY_ROWS
-            case Depthwise():
-                return cls.BY_BLOCKS
-        return cls.OTHERWISE
+        if layer is None or layer.weights is None:
+            return cls.OTHERWISE
+        return cls.BY_ROWS if layer.mixes_channels else cls.BY_BLOCKS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.ops import Buffer, Op
 from tpulite.compiler.schedule.allocate import Allocation, rows_used
 from tpulite.compiler.schedule.scheduled import Lifetime, Schedule, lower_bound
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph
+from tpulite.graph.layers import LayerGraph
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class StepNumbers:
             for name in layer.inputs:
                 if name not in activations:
                     activations[name], number = number, number + 1
-            if isinstance(layer, Conv | Depthwise):
+            if layer.weights is not None:
                 weights[i], number = number, number + 1
             steps.append(number)
             activations[layer.output], number = number + 1, number + 2

@@ -13,7 +13,6 @@ from tpulite.compiler.ops import Op, Region
 from tpulite.compiler.place.constants import Constant
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
-from tpulite.compiler.place.weights import weight_sums
 from tpulite.compiler.plan.conv_facts import ConvFacts
 from tpulite.graph.layers import Conv
 
@@ -42,7 +41,7 @@ class ConvCommands:
         self.y, self.x = facts.y.at(source.height), facts.x.at(source.width)
         self._offsets: list[Offset] = []
         if layer.requantization is None and layer.input_zero_point:
-            offsets, size = -layer.input_zero_point * weight_sums(layer), self._size
+            offsets, size = -layer.input_zero_point * layer.weight_sums, self._size
             blocks = range(0, len(offsets), size)
             self._offsets = [Offset(offsets[n : n + size], context) for n in blocks]
         form = facts.form
