@@ -305,10 +305,8 @@ def averages_on_array(layer: Pool, images: Mapping[str, Activation]) -> bool:
 
 def _substitutes(layer: Layer, images: Mapping[str, Activation]) -> Sequence[Layer]:
     """Return what stands for a layer: at least itself."""
-    chain: Sequence[Layer] | None = None
-    if isinstance(layer, Conv):
-        chain = repeat_channels(layer)
-    elif isinstance(layer, Pool) and layer.window != images[layer.inputs[0]].shape[:2]:
+    chain: Sequence[Layer] | None = repeat_channels(layer)
+    if isinstance(layer, Pool) and layer.window != images[layer.inputs[0]].shape[:2]:
         chain = separate_maximum(layer, _first_axis(layer))
     if chain is None or any(one.output in images for one in chain[:-1]):
         return [layer]

@@ -30,6 +30,7 @@ from tpulite.graph.layers import (
     Pool,
     Reshape,
     Transpose,
+    is_pointwise,
 )
 from tpulite.graph.requantization import IDENTITY, Requantization
 
@@ -118,9 +119,7 @@ def _halving(layer: Layer, layers: LayerGraph) -> _Halving | None:
 
 def _is_product(layer: Layer) -> TypeGuard[Conv]:
     """Return whether a layer is a convolution of single pixels as they are."""
-    if not isinstance(layer, Conv) or layer.weight.shape[:2] != (1, 1) or layer.int16:
-        return False
-    return not layer.input_zero_point and layer.stride == (1, 1) and not any(layer.padding)
+    return is_pointwise(layer) and not layer.int16 and not layer.input_zero_point
 
 
 def _adds(record: Requantization | None, zero: int) -> bool:

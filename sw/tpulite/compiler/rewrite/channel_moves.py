@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import INT8
 from tpulite.golden.ops import requantize_sums
-from tpulite.graph.layers import Affine, Conv, Depthwise, Layer, LayerGraph, Lut, Pick, Pool
-
-_BY_CHANNEL = Depthwise | Affine | Lut | Pool
-"""Layers of which each output channel depends on the same channel of the only input."""
+from tpulite.graph.layers import (
+    Conv,
+    Depthwise,
+    Layer,
+    LayerGraph,
+    Pick,
+    is_pointwise,
+)
 
 Order = NDArray[np.int64]
 
@@ -43,11 +47,11 @@ def _moved(layer: Layer, layers: LayerGraph) -> Order | None:
     if isinstance(layer, Pick) and not layer.transposed:
         whole = (layer.rows, layer.columns) == (tuple(range(shape[0])), tuple(range(shape[1])))
         return np.array(layer.channels) if whole else None
-    if isinstance(layer, Conv) and layer.weight.shape[:2] == (1, 1) and not any(layer.padding):
+    if is_pointwise(layer):
         weight = layer.weight[0, 0].astype(np.int16) - layer.weight_zero_point
         order = weight.argmax(axis=0)
         moves = (np.count_nonzero(weight, axis=0) == 1) & (weight.max(axis=0) == 1)
-        if layer.stride == (1, 1) and moves.all() and _keeps(layer):
+        if moves.all() and _keeps(layer):
             return order
     return None
 
@@ -69,14 +73,18 @@ def _made_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, L
         maker = layers.makers.get(name)
         if maker is None or layers.sole_reader(name) is None:
             return None
-        if not isinstance(maker, Conv | _BY_CHANNEL):
-            return None
         new = replace(maker.of_channels(order), output=output)
         changed[maker.name] = new
         if isinstance(maker, Conv):
             return changed if maker.requantization is not None else None
+        if not _is_by_channel(maker):
+            return None
         name, output = maker.inputs[0], f"{maker.inputs[0]}/moved"
         changed[maker.name] = replace(new, inputs=(output,))
+
+
+def _is_by_channel(layer: Layer) -> bool:
+    return layer.by_channel and layer.operands == 1
 
 
 def _read_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, Layer] | None:
@@ -92,12 +100,9 @@ def _read_in_order(move: Layer, order: Order, layers: LayerGraph) -> dict[str, L
     while left:
         name = left.pop()
         for reader in layers.readers[name]:
-            if isinstance(reader, Conv):
-                weight = np.full_like(reader.weight, reader.weight_zero_point, shape=(
-                    *reader.weight.shape[:2], count, reader.weight.shape[3]))  # fmt: skip
-                weight[:, :, order] = reader.weight
-                changed[reader.name] = replace(reader, inputs=(names[name],), weight=weight)
-            elif isinstance(reader, _BY_CHANNEL) and len(order) == count:
+            if (new := reader.reading(order, count)) is not None:
+                changed[reader.name] = replace(new, inputs=(names[name],))
+            elif _is_by_channel(reader) and len(order) == count:
                 if reader.output in layers.outputs:
                     return None
                 names[reader.output] = f"{reader.output}/moved"

@@ -9,20 +9,12 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.graph.layers import (
-    Affine,
     Concat,
-    Conv,
-    Depthwise,
-    Elementwise,
     Layer,
     LayerGraph,
-    Lut,
     Pick,
-    Pool,
+    is_int8_conv,
 )
-
-_BY_CHANNEL = Depthwise | Affine | Lut | Pool | Elementwise
-"""Layers of which each output channel depends on the same channel of all inputs."""
 
 _COPIES = 4
 """Cycles of the vector path, which most networks leave idle, that one of the array is worth."""
@@ -85,14 +77,14 @@ def _orders(join: Concat, filled: Mapping[str, int], layers: LayerGraph) -> dict
             return None
         found[name] = order
         maker = layers.makers[name]
-        if isinstance(maker, _BY_CHANNEL):
+        if maker.by_channel:
             left += [(source, order) for source in maker.inputs]
         elif not (maker is join or _is_product(maker) or _extends(maker, order, layers)):
             return None
         for reader in layers.readers[name]:
-            if reader is join or (isinstance(reader, Conv) and not reader.int16):
+            if reader is join or is_int8_conv(reader):
                 continue
-            if isinstance(reader, _BY_CHANNEL):
+            if reader.by_channel:
                 left.append((reader.output, order))
             elif not (isinstance(reader, Pick) and _appends(order, name, layers)):
                 return None
@@ -101,7 +93,7 @@ def _orders(join: Concat, filled: Mapping[str, int], layers: LayerGraph) -> dict
 
 def _is_product(layer: Layer) -> bool:
     """Return whether a convolution requantizes each channel to a byte."""
-    return isinstance(layer, Conv) and not layer.int16 and layer.requantization is not None
+    return is_int8_conv(layer) and layer.requantization is not None
 
 
 def _appends(order: Order, name: str, layers: LayerGraph) -> bool:
@@ -130,12 +122,9 @@ def _changed(orders: Mapping[str, Order], layers: LayerGraph) -> LayerGraph:
             if isinstance(layer, Pick):
                 layer = replace(layer, channels=tuple(range(len(order))))
             layer = layer.of_channels(order)
-        if isinstance(layer, Conv) and (read := orders.get(layer.inputs[0])) is not None:
+        if (read := orders.get(layer.inputs[0])) is not None:
             _, first = np.unique(read, return_index=True)
-            shape = (*layer.weight.shape[:2], len(read), layer.weight.shape[3])
-            weight = np.full(shape, layer.weight_zero_point, np.int8)
-            weight[:, :, first] = layer.weight
-            layer = replace(layer, weight=weight)
+            layer = layer.reading(first, len(read)) or layer
         return layer
 
     return replace(layers, layers=tuple(map(change, layers.layers)), activations=images)

@@ -25,7 +25,6 @@ from tpulite.compiler.rewrite.results import can_be_left, tables_to_host
 from tpulite.graph.layers import (
     Activation,
     Affine,
-    Conv,
     DepthToSpace,
     Depthwise,
     Elementwise,
@@ -33,6 +32,7 @@ from tpulite.graph.layers import (
     LayerGraph,
     Lut,
     Requantization,
+    is_pointwise,
 )
 from tpulite.program import Patches, TensorSpec
 
@@ -56,16 +56,12 @@ def _later(layers: LayerGraph, name: str, config: Config) -> LayerGraph | None:
     move = next(layer for layer in layers.layers if layer.name == name)
     assert isinstance(move, DepthToSpace)
     reader = layers.sole_reader(move.output)
-    if not _can_be_parted(move, layers) or not isinstance(reader, Conv | Lut):
+    parts = len(move.order)
+    first = None if reader is None else _of_parts(reader, parts)
+    if first is None or reader is None or not _can_be_parted(move, layers):
         return None
-    parts, wide = len(move.order), f"{reader.output}/parts"
-    first = replace(reader, inputs=move.inputs, output=wide)
-    if isinstance(reader, Conv) and isinstance(first, Conv):
-        found = _of_parts(reader, parts)
-        if found is None:
-            return None
-        weight, record = found
-        first = replace(first, weight=weight, requantization=record)
+    wide = f"{reader.output}/parts"
+    first = replace(first, inputs=move.inputs, output=wide)
     source, target = layers.activations[move.inputs[0]], layers.activations[reader.output]
     channels = target.shape[2]
     last = replace(move, inputs=(wide,), output=reader.output, channels=channels)
@@ -86,10 +82,11 @@ def _can_be_parted(move: DepthToSpace, layers: LayerGraph) -> bool:
     return len(move.inputs) == 1 and depth == len(move.order) * move.channels
 
 
-def _of_parts(layer: Conv, parts: int) -> tuple[np.ndarray, Requantization] | None:
-    """Return weights and requantization of all parts; None of other layers than single pixels."""
-    single = (*layer.weight.shape[:2], *layer.stride, *layer.padding) == (1, 1, 1, 1, 0, 0, 0, 0)
-    if not single or layer.int16 or layer.requantization is None:
+def _of_parts(layer: Layer, parts: int) -> Layer | None:
+    """Return the layer of all parts; None if it computes other than single pixels."""
+    if isinstance(layer, Lut):
+        return layer
+    if not is_pointwise(layer) or layer.int16 or layer.requantization is None:
         return None
     if parts * parts * layer.weight.size > _MOST_WEIGHTS:
         return None
@@ -97,13 +94,14 @@ def _of_parts(layer: Conv, parts: int) -> tuple[np.ndarray, Requantization] | No
     weight = np.full((parts, channels, parts, outputs), layer.weight_zero_point, np.int8)
     weight[range(parts), :, range(parts)] = layer.weight[0, 0]
     weight = weight.reshape(1, 1, parts * channels, parts * outputs)
-    return weight, repeated_record(layer.requantization, parts)
+    record = repeated_record(layer.requantization, parts)
+    return replace(layer, weight=weight, requantization=record)
 
 
 def _engines(
     layers: LayerGraph,
     move: DepthToSpace,
-    layer: Conv | Lut,
+    layer: Layer,
     images: tuple[Activation, Activation],
     config: Config,
 ) -> tuple[int, int]:

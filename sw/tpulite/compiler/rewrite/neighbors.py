@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.compiler.geometry.extents import sole_reader
 from tpulite.compiler.rewrite.patches import alone_cycles
-from tpulite.graph.layers import Activation, Conv, LayerGraph, TransposedConv
+from tpulite.graph.layers import Activation, Conv, Layer, LayerGraph, TransposedConv
 
 
 def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
@@ -26,10 +26,10 @@ def join_neighbors(layers: LayerGraph, config: Config) -> LayerGraph:
 
 def _joined_with_reader(layers: LayerGraph, index: int, config: Config) -> LayerGraph:
     """Return the network with one layer, as it is by now, and its reader joined if that pays."""
-    first = layers.layers[index]
-    second = _reader(layers, first, config)
-    if not isinstance(first, Conv) or second is None:
+    found = _with_reader(layers, layers.layers[index], config)
+    if found is None:
         return layers
+    first, second = found
     names = first.inputs[0], first.output, second.output
     images = tuple(layers.activations[name] for name in names)
     given = sole_reader(layers, names[0]) is first
@@ -49,12 +49,12 @@ def _joined_with_reader(layers: LayerGraph, index: int, config: Config) -> Layer
     )
 
 
-def _reader(layers: LayerGraph, first: object, config: Config) -> Conv | None:
-    """Return the only layer that reads the few channels of a convolution."""
-    if not isinstance(first, Conv) or first.requantization is None:
+def _with_reader(layers: LayerGraph, first: Layer, config: Config) -> tuple[Conv, Conv] | None:
+    """Return a convolution of few channels and the one that alone reads them, if a layer is one."""
+    reader = layers.sole_reader(first.output)
+    if not (isinstance(first, Conv) and isinstance(reader, Conv)) or first.requantization is None:
         return None
-    reader, few = layers.sole_reader(first.output), 2 * first.weight.shape[3] <= config.array_size
-    return reader if few and isinstance(reader, Conv) else None
+    return (first, reader) if 2 * first.weight.shape[3] <= config.array_size else None
 
 
 def _joined(
@@ -179,7 +179,7 @@ def joined_outputs(layer: Conv | TransposedConv, windows: tuple[Window, Window])
     if records is not None:
         channels = np.arange(layer.weight.shape[3])
         records = records.of(np.tile(channels, len(y.taps) * len(x.taps)))
-    dilation = layer.dilation if isinstance(layer, Conv) else (1, 1)
+    dilation = layer.dilation
     columns = 1 + layer.int16  # of a vector
     if layer.int16 and x.taps.shape[1] > 1:
         dilation = dilation[0], columns
@@ -195,7 +195,7 @@ def joined_outputs(layer: Conv | TransposedConv, windows: tuple[Window, Window])
         dilation=dilation,
         padding=(y.before, columns * x.before, y.after, columns * x.after),
         int16=layer.int16,
-        digits=layer.digits if isinstance(layer, Conv) else None,
+        digits=layer.digits,
     )
 
 

@@ -20,10 +20,8 @@ from tpulite.graph.layers import (
     Activation,
     Conv,
     DepthToSpace,
-    Depthwise,
     Layer,
     LayerGraph,
-    Pool,
     TransposedConv,
 )
 
@@ -114,8 +112,8 @@ def _may_join(layer: Conv, layers: LayerGraph) -> bool:
     """Return whether no reader sees windows of pixels: such a reader may join them itself."""
     if layer.requantization is None:
         return False
-    windowed = Conv | Depthwise | Pool | DepthToSpace
-    return not any(isinstance(other, windowed) for other in layers.readers[layer.output])
+    readers = layers.readers[layer.output]
+    return not any(other.windows or isinstance(other, DepthToSpace) for other in readers)
 
 
 def _joined(
@@ -127,17 +125,18 @@ def _joined(
     most = max(config.array_size // layer.weight.shape[3], least[0] * least[1])
     axes: list[list[int]] = []
     for axis in (0, 1):
-        single = isinstance(layer, Conv) and layer.dilation[axis] > 1
         last = min(most, target[axis] + least[axis] - 1)
-        axes.append([1] if single else list(range(least[axis], last + 1, least[axis])))
+        axes.append(
+            [1] if layer.dilation[axis] > 1 else list(range(least[axis], last + 1, least[axis]))
+        )
     for counts in product(axes[0], axes[1]):
         if counts[0] * counts[1] > most or counts == (1, 1):
             continue
-        if isinstance(layer, Conv):
+        if isinstance(layer, TransposedConv):
+            y, x = (transposed_window(layer, i, counts[i], source[i]) for i in (0, 1))
+        else:
             each = zip((0, 1), counts, source, target, strict=False)
             y, x = (conv_window(layer, *known) for known in each)
-        else:
-            y, x = (transposed_window(layer, i, counts[i], source[i]) for i in (0, 1))
         kernel = max(y.taps.shape[1], x.taps.shape[1])
         if kernel <= LARGEST_KERNEL and max(y.stride, x.stride) <= LARGEST_STRIDE:
             yield joined_outputs(layer, (y, x)), counts

@@ -8,7 +8,7 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV
 from tpulite.compiler.rewrite.patches import alone_cycles
-from tpulite.graph.layers import Activation, Concat, Conv, Layer, LayerGraph, Pick
+from tpulite.graph.layers import Activation, Concat, Conv, Layer, LayerGraph, Pick, is_int8_conv
 
 _MOST = min(CONV.limit(name) for name in ("stride_y", "kernel_rows", "dilation_y"))
 """Largest stride, kernel and dilation of a command."""
@@ -47,12 +47,11 @@ def fold_pixel_moves(layers: LayerGraph, config: Config) -> LayerGraph:
         if moved is None or name in layers.outputs or not readers:
             continue
         image = layers.activations[moved.source]
-        changed = [_folded(reader, moved, layers) for reader in readers]
-        if any(new is None for new in changed):
-            continue
-        folded = {new.name: new for new in changed if new is not None}
-        if _pays(moved, folded, layers, image, config):
-            chain = (folded.get(layer.name, layer) for layer in layers.layers)
+        pairs = [_folded(reader, moved, layers) for reader in readers]
+        folded = [pair for pair in pairs if pair is not None]
+        if len(folded) == len(pairs) and _pays(moved, folded, layers, image, config):
+            new = {conv.name: conv for _, conv in folded}
+            chain = (new.get(layer.name, layer) for layer in layers.layers)
             layers = _without_moves(layers.with_layers(chain), name)
     return layers
 
@@ -92,9 +91,9 @@ class _Taps:
     after: int
 
 
-def _folded(reader: Layer, moved: _Moved, layers: LayerGraph) -> Conv | None:
-    """Return a convolution that reads the pixels where they are; None if there is none."""
-    if not isinstance(reader, Conv) or reader.int16:
+def _folded(reader: Layer, moved: _Moved, layers: LayerGraph) -> tuple[Conv, Conv] | None:
+    """Return a convolution, and the one that reads the pixels where they are, if there is one."""
+    if not is_int8_conv(reader):
         return None
     image, result = (layers.activations[name] for name in (moved.source, reader.output))
     taps = [_taps(reader, moved, axis, image, result) for axis in (0, 1)]
@@ -121,7 +120,7 @@ def _folded(reader: Layer, moved: _Moved, layers: LayerGraph) -> Conv | None:
         dilation=(y.dilation, x.dilation),
         padding=(y.before, x.before, y.after, x.after),
     )
-    return new if new._infer(image) == result else None
+    return (reader, new) if new._infer(image) == result else None
 
 
 def _taps(
@@ -150,24 +149,23 @@ def _taps(
 
 
 def _pays(
-    moved: _Moved, folded: dict[str, Conv], layers: LayerGraph, image: Activation, config: Config
+    moved: _Moved,
+    folded: list[tuple[Conv, Conv]],
+    layers: LayerGraph,
+    image: Activation,
+    config: Config,
 ) -> bool:
     """Return whether the new convolutions take no more cycles than moves and the old ones."""
-    (old,) = {each.inputs[0] for each in layers.layers if each.name in folded}
-    between = layers.activations[old]
+    between = layers.activations[folded[0][0].inputs[0]]
     size, pixels = config.array_size, int(np.prod(between.shape[:2]))
     copied = sum(-(-image.shape[2] // size) for _ in moved.picks)
     whole = all(len(pick.channels) % size == 0 for pick in moved.picks[:-1])
     before = pixels * (copied if whole else 2 * copied)
-    after = 0
-    for layer in layers.layers:
-        if layer.name in folded:
-            result = layers.activations[layer.output]
-            assert isinstance(layer, Conv)
-            before += alone_cycles(layer, (between, result), config)
-            given = moved.source in layers.inputs and len(folded) == 1
-            new = folded[layer.name]
-            after += alone_cycles(new, (image, result), config, packed=given)
+    after, given = 0, moved.source in layers.inputs and len(folded) == 1
+    for old, new in folded:
+        result = layers.activations[old.output]
+        before += alone_cycles(old, (between, result), config)
+        after += alone_cycles(new, (image, result), config, packed=given)
     return after <= before
 
 

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from tpulite.graph.layers import Activation, Affine, Conv, Elementwise, Layer, LayerGraph, Lut
+from tpulite.graph.layers import (
+    Activation,
+    Affine,
+    Elementwise,
+    Layer,
+    LayerGraph,
+    Lut,
+    is_pointwise,
+)
 from tpulite.program import Program, TensorSpec
 
 
@@ -43,10 +51,7 @@ def unstack_tensors(program: Program, batch: int) -> Program:
 
 
 def _sees_pixels(layer: Layer) -> bool:
-    if isinstance(layer, Conv):
-        geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
-        return geometry == (1, 1, 1, 1, 0, 0, 0, 0)
-    return isinstance(layer, Affine | Lut | Elementwise)
+    return isinstance(layer, Affine | Lut | Elementwise) or is_pointwise(layer)
 
 
 def _images(layer: Layer) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Layers that another layer computes faster, or at all."""
 
 from dataclasses import replace
-from math import gcd, prod
+from math import gcd
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tpulite.compiler.geometry.cut import STRIPS
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.plan.depthwise_plan import PHASES
 from tpulite.compiler.plan.layer_cost import compute_cycles, transfer_cycles
-from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph
+from tpulite.graph.layers import Activation, Conv, Depthwise, Layer, LayerGraph, is_int8_conv
 from tpulite.graph.requantization import IDENTITY
 
 _MOST_WEIGHTS = 1 << 28
@@ -59,7 +59,7 @@ def _with_multipliers(layers: LayerGraph, config: Config) -> LayerGraph:
     found: list[Layer] = []
     activations = dict(layers.activations)
     for layer in layers.layers:
-        pair = repeat_channels(layer) if isinstance(layer, Conv) else None
+        pair = repeat_channels(layer)
         if pair is None or pair[0].output in activations:
             found.append(layer)
             continue
@@ -70,7 +70,7 @@ def _with_multipliers(layers: LayerGraph, config: Config) -> LayerGraph:
             compute_cycles(each, some, some[1].shape[:2], config).mxu
             for each, some in zip(pair, images, strict=True)
         ]
-        if isinstance(layer, Conv) and sum(cycles) < _dense_cycles(layer, (source, target), config):
+        if sum(cycles) < _dense_cycles(layer, (source, target), config):
             activations[pair[0].output] = middle
             found += pair
         else:
@@ -78,13 +78,13 @@ def _with_multipliers(layers: LayerGraph, config: Config) -> LayerGraph:
     return replace(layers, layers=tuple(found), activations=activations)
 
 
-def repeat_channels(layer: Conv) -> tuple[Conv, Depthwise] | None:
+def repeat_channels(layer: Layer) -> tuple[Conv, Depthwise] | None:
     """Return layers that repeat channels and filter each, if that is what a convolution does."""
+    if not is_int8_conv(layer):
+        return None
     *kernel, inputs, outputs = layer.weight.shape
     times, rest = divmod(outputs, inputs)
     if times < 2 or rest or inputs == 1 or max(kernel) == 1 or layer.requantization is None:
-        return None
-    if layer.int16:
         return None
     every = np.arange(outputs)
     weight = np.full_like(layer.weight, layer.weight_zero_point)
@@ -115,11 +115,11 @@ def repeat_channels(layer: Conv) -> tuple[Conv, Depthwise] | None:
     return (first, second) if _runs(second) and max(layer.dilation) == 1 else None
 
 
-def _dense_cycles(layer: Conv, images: tuple[Activation, Activation], config: Config) -> int:
+def _dense_cycles(layer: Layer, images: tuple[Activation, Activation], config: Config) -> int:
     """Return the cycles of a convolution, also if taps and channels are packed."""
-    *kernel, inputs, outputs = layer.weight.shape
-    size, (height, width, _) = config.array_size, images[1].shape
-    packed = -(-prod(kernel) * inputs // size) * -(-outputs // size) * height * width
+    size, (height, width, outputs) = config.array_size, images[1].shape
+    depth = layer.macs(*images) // (height * width * outputs)
+    packed = -(-depth // size) * -(-outputs // size) * height * width
     return min(packed, compute_cycles(layer, images, (height, width), config).mxu)
 
 

@@ -39,7 +39,8 @@ def split_transposed(layers: LayerGraph, config: Config, *, joined: bool = True)
             shape = images[layer.inputs[0]].shape
             if layer.int16:
                 return _pairs_by_phases(layer, shape, config)
-            phases = _by_phases(layer, shape, config)
+            convs, pixels = _by_phases(layer, shape, config)
+            phases = [*convs, pixels]
             return join_outputs_of(layer, phases, layers, config) if joined else phases
         return [layer]
 
@@ -73,7 +74,9 @@ def _axis_phases(kernel: int, stride: int, lost: int, size: int, extent: int) ->
         yield _Phases(tuple(phases), Window(taps, 1, -first, outputs - 1 + last - (extent - 1)))
 
 
-def _by_phases(layer: TransposedConv, shape: tuple[int, int, int], config: Config) -> list[Layer]:
+def _by_phases(
+    layer: TransposedConv, shape: tuple[int, int, int], config: Config
+) -> tuple[list[Conv], DepthToSpace]:
     """Return a convolution for each pair of windows, and what joins them."""
     axes = [
         tuple(
@@ -99,7 +102,7 @@ def _by_phases(layer: TransposedConv, shape: tuple[int, int, int], config: Confi
         pixels=tuple(pixels),
         crop=(crop[0], crop[1]),
     )
-    return [*convs, joined]
+    return convs, joined
 
 
 def _pairs_by_phases(
@@ -107,8 +110,7 @@ def _pairs_by_phases(
 ) -> list[Layer]:
     """Return convolutions of pairs, and what joins them: byte by byte if columns have phases."""
     height, width, channels = shape
-    *convs, joined = _by_phases(layer, (height, width // 2, channels), config)
-    assert isinstance(joined, DepthToSpace)
+    convs, joined = _by_phases(layer, (height, width // 2, channels), config)
     across = layer.stride[1]
     if across == 1:
         return [*convs, joined]
@@ -118,7 +120,6 @@ def _pairs_by_phases(
     pixels: list[int] = []
     left = list(joined.pixels)
     for conv in convs:
-        assert isinstance(conv, Conv)
         depth = conv.weight.shape[3]
         count = depth // block
         phases, left = left[:count], left[count:]
