@@ -1,10 +1,12 @@
 """What all integer layers have: names of activations, and the shapes that follow from them."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from tpulite.arch.isa import VectorOp
 from tpulite.arch.numerics import INT8
 
 
@@ -20,6 +22,14 @@ class Activation:
             raise ValueError(f"An activation must have three positive extents, not {self.shape}")
         if self.dtype not in ("int8", "int32"):
             raise ValueError(f"An activation must be int8 or int32, not {self.dtype}")
+
+
+class Made(Enum):
+    """In which order an activation is computed: what reads it waits for what comes last."""
+
+    BY_ROWS = "by rows"  #: by the array, some rows of all channel blocks at a time
+    BY_BLOCKS = "by blocks"  #: by the array, one channel block after the other
+    OTHERWISE = "otherwise"  #: by others, or not at all
 
 
 class Windows(NamedTuple):
@@ -74,6 +84,14 @@ class Layer:
 
     on_array = False
     """Whether the systolic array computes it."""
+
+    made = Made.OTHERWISE
+    """In which order its output is computed."""
+
+    @property
+    def vector_op(self) -> VectorOp:
+        """What the vector path computes of it; a copy if bytes are only moved."""
+        return VectorOp.COPY
 
     @property
     def weights(self) -> np.ndarray | None:

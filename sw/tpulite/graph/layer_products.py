@@ -11,6 +11,7 @@ from tpulite.arch.isa import CONV, PAIR_STRIDE
 from tpulite.graph.layer_base import (
     Activation,
     Layer,
+    Made,
     Windows,
     check_array,
     check_int8,
@@ -98,6 +99,7 @@ class Conv(Filter):
 
     rank = 4
     mixes_channels = True
+    made = Made.BY_ROWS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,6 +184,7 @@ class Depthwise(Filter):
     requantization: Requantization
 
     by_channel = True
+    made = Made.BY_BLOCKS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

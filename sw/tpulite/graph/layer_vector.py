@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from tpulite.arch.isa import OPERANDS, VECTOR, Scaling
+from tpulite.arch.isa import OPERANDS, VECTOR, Scaling, VectorOp
 from tpulite.arch.numerics import INT8
 from tpulite.graph.layer_base import (
     Activation,
@@ -68,6 +68,11 @@ class Elementwise(Layer):
             raise ValueError(f"{self.title} cannot combine {a.shape} with {b.shape}")
         return Activation(a.shape)
 
+    @property
+    def vector_op(self) -> VectorOp:
+        """What the vector path computes of it."""
+        return VectorOp[self.op.upper()]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pool(Layer):
@@ -123,6 +128,11 @@ class Pool(Layer):
         """What slides over its input."""
         return Windows(self.window, self.stride, (1, 1), self.padding)
 
+    @property
+    def vector_op(self) -> VectorOp:
+        """What the vector path computes of it."""
+        return VectorOp.MAX if self.op == "max" else VectorOp.SUM
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Affine(Layer):
@@ -148,6 +158,11 @@ class Affine(Layer):
             raise ValueError(f"{self.title} has {len(self.gain)} gains, not {x.shape[2]}")
         return x
 
+    @property
+    def vector_op(self) -> VectorOp:
+        """What the vector path computes of it."""
+        return VectorOp.AFFINE
+
     def of_channels(self, some: np.ndarray | slice) -> Self:
         """Return the layer that computes some channels."""
         record = self.requantization.of(some)
@@ -170,6 +185,11 @@ class Lut(Layer):
 
     def _infer(self, *activations: Activation) -> Activation:
         return activations[0]
+
+    @property
+    def vector_op(self) -> VectorOp:
+        """What the vector path computes of it."""
+        return VectorOp.LUT
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tpulite.graph.layer_base import Activation, Layer, check_array
+from tpulite.graph.layer_base import Activation, Layer, Made, Windows, check_array
 from tpulite.graph.layer_movement import Concat, DepthToSpace, Pad, Pick, Reshape
 from tpulite.graph.layer_products import (
     Conv,
@@ -39,6 +39,7 @@ __all__ = [
     "Layer",
     "LayerGraph",
     "Lut",
+    "Made",
     "MatMul",
     "Pad",
     "Pick",
@@ -48,6 +49,7 @@ __all__ = [
     "Softmax",
     "Transpose",
     "TransposedConv",
+    "Windows",
     "has_int16",
     "is_int8_conv",
     "is_pointwise",
@@ -116,6 +118,10 @@ class LayerGraph:
             for name in dict.fromkeys(layer.inputs):
                 found[name].append(layer)
         return {name: tuple(layers) for name, layers in found.items()}
+
+    def made(self, name: str) -> Made:
+        """Return in which order an activation is computed."""
+        return self.makers[name].made if name in self.makers else Made.OTHERWISE
 
     def sole_reader(self, name: str) -> Layer | None:
         """Return the layer that reads an activation once, if nothing else reads or returns it."""

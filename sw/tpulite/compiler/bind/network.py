@@ -7,11 +7,10 @@ from functools import cached_property
 from tpulite.arch.config import Config
 from tpulite.compiler.bind.normalize import find_parts, normalize
 from tpulite.compiler.geometry.axis import Axis1D, axes_of
-from tpulite.compiler.operators.conv import Convolution
+from tpulite.compiler.geometry.extents import sole_reader
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
+from tpulite.compiler.operators.families import operator_of
 from tpulite.compiler.operators.operator import Constants, Operator, ShapeRange
-from tpulite.compiler.operators.pointwise import Pointwise
-from tpulite.compiler.operators.pool import Pooling
 from tpulite.compiler.operators.words import Maker
 from tpulite.compiler.plan.pool_cuts import suits_array
 from tpulite.compiler.rewrite.maxima import replace_by_chains, separate_maximum
@@ -19,14 +18,10 @@ from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.compiler.rewrite.substitute import repeat_channels
 from tpulite.graph.layers import (
     Activation,
-    Affine,
     Concat,
     Conv,
-    Depthwise,
-    Elementwise,
     Layer,
     LayerGraph,
-    Lut,
     Pool,
 )
 from tpulite.program import Patches
@@ -201,51 +196,27 @@ def compile_nodes(
     packed: dict[str, Packed] = {}
     kinds: dict[Hashable, int] = {}
     constants = Constants()
-    users = [name for layer in layers.layers for name in layer.inputs]
     for layer in layers.layers:
         if isinstance(layer, Concat):
             continue
-        inputs = layer.inputs
-        single = inputs[0] in layers.inputs and users.count(inputs[0]) == 1
-        computed = layer
-        if single and isinstance(layer, Conv):
-            computed, patches = _pack(layer, layers, shapes, config)
+        inputs, computed = layer.inputs, layer
+        if (reader := sole_reader(layers, inputs[0])) is not None:
+            computed, patches = _pack(reader, layers, shapes, config)
             if patches is not None:
-                packed[inputs[0]] = Packed(_axes(layer), _axes(computed), patches)
+                axes = axes_of(reader.windows), axes_of(computed.windows)
+                packed[inputs[0]] = Packed(*axes, patches)
         if averaged and isinstance(layer, Pool) and averages_on_array(layer, layers.activations):
             channels = layers.activations[layer.output].shape[2]
             operator = DepthwiseFilter.averaging(layer, channels, config)
         else:
-            operator = _operator(computed, layers, shapes, config, packed_rows=single)
+            whole = isinstance(layer, Pool) and _covers(layer, layers)
+            known = layers, shapes, config
+            operator = operator_of(computed, *known, packed_rows=reader is not None, whole=whole)
         key = operator.key
         kind = None if key is None else kinds.setdefault(key, len(kinds))
         nodes.append(Node(layer, operator, inputs, constants.add(operator.constants), kind))
     parts = find_parts(layers, config.array_size)
     return Network(layers, tuple(nodes), config, constants.image(), packed, parts)
-
-
-def _operator(
-    layer: Layer, layers: LayerGraph, shapes: ShapeRange, config: Config, *, packed_rows: bool
-) -> Operator:
-    match layer:
-        case Affine() | Elementwise(op="add" | "sub" | "mul") | Lut():
-            return Pointwise(layer, layers, config)
-        case Pool():
-            whole = _covers(layer, layer.window, layers)
-            return Pooling(layer, config, whole=whole)
-        case Conv():
-            return Convolution(layer, shapes, config, packed_rows=packed_rows)
-        case Depthwise():
-            return DepthwiseFilter(layer, config)
-    kind = type(layer).__name__
-    raise ValueError(
-        f"{layer.title} cannot have a range of shapes: it is {kind}; end the network before it "
-        "with --outputs"
-    )
-
-
-def _axes(layer: Conv) -> tuple[Axis1D, Axis1D]:
-    return axes_of(layer.weight.shape[:2], layer.stride, layer.dilation, layer.padding)
 
 
 def _pack(
@@ -254,7 +225,9 @@ def _pack(
     """Return a layer that computes the same of patches, if that is faster for large inputs."""
     name, channels = layer.inputs[0], layer.weight.shape[2]
     extents = shapes.height[1], shapes.width[1]
-    outputs = [axis.outputs(size) for axis, size in zip(_axes(layer), extents, strict=True)]
+    outputs = [
+        axis.outputs(size) for axis, size in zip(axes_of(layer.windows), extents, strict=True)
+    ]
     if min(outputs) < 1:
         return layer, None
     images = {
@@ -267,16 +240,14 @@ def _pack(
         layers.name, (layer,), images, (name,), (layer.output,), unsigned=layers.unsigned
     )
     folded = pack_patches(alone, config)
-    (computed,) = folded.layers
-    assert isinstance(computed, Conv)
     spec = folded.packed.get(name)
-    return computed, None if spec is None else spec.patches
+    return sole_reader(folded, name) or layer, None if spec is None else spec.patches
 
 
-def _covers(layer: Layer, window: tuple[int, ...], layers: LayerGraph) -> bool:
+def _covers(layer: Pool, layers: LayerGraph) -> bool:
     """Return whether a window is the whole tensor, so that it follows the extents."""
     shape = layers.activations[layer.inputs[0]].shape[:2]
-    return shape == tuple(window) and len(layers.layers) > 1 and shape != (1, 1)
+    return shape == layer.window and len(layers.layers) > 1 and shape != (1, 1)
 
 
 def substitute_all(layers: LayerGraph) -> LayerGraph | None:

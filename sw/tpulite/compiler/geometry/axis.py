@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import CONV
+from tpulite.graph.layers import Windows
 
 Number = Any
 """An int, or an array of int64 with an element for each shape. Likewise truth values."""
@@ -262,15 +263,7 @@ class Axis1D:
         return (image * size + first) // unit * unit, image_of_last * size + stop
 
 
-def axes_of(
-    kernel: tuple[int, ...],
-    stride: tuple[int, int],
-    dilation: tuple[int, int],
-    padding: tuple[int, int, int, int],
-) -> tuple[Axis1D, Axis1D]:
-    """Return the geometries along height and width; padding is (top, left, bottom, right)."""
-    top, left, bottom, right = padding
-    return (
-        Axis1D(kernel[0], stride[0], dilation[0], top, bottom),
-        Axis1D(kernel[1], stride[1], dilation[1], left, right),
-    )
+def axes_of(windows: Windows) -> tuple[Axis1D, Axis1D]:
+    """Return the geometries along height and width."""
+    (kh, kw), (sy, sx), (dy, dx), (top, left, bottom, right) = windows
+    return Axis1D(kh, sy, dy, top, bottom), Axis1D(kw, sx, dx, left, right)

@@ -18,6 +18,7 @@ from tpulite.graph.layers import (
     Layer,
     LayerGraph,
     Lut,
+    Made,
     Pool,
 )
 from tpulite.program import PackedRows
@@ -254,9 +255,10 @@ def runs_by_blocks(layers: LayerGraph, members: range) -> bool:
     if len(members) != 2:
         return False
     first, second = (layers.layers[i] for i in members)
-    if not (isinstance(first, Conv) and isinstance(second, Depthwise)):
+    if (first.made, second.made) != (Made.BY_ROWS, Made.BY_BLOCKS):
         return False
-    return layers.sole_reader(first.output) is second and first.requantization is not None
+    sums = layers.activations[first.output].dtype == "int32"
+    return layers.sole_reader(first.output) is second and not sums
 
 
 def block_parts(layers: LayerGraph, members: range, config: Config) -> int:

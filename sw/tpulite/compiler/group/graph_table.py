@@ -14,7 +14,7 @@ from tpulite.compiler.geometry.extents import (
 from tpulite.compiler.geometry.views import view_roots
 from tpulite.compiler.options import Options
 from tpulite.compiler.plan.layer_cost import Engines, compute_cycles
-from tpulite.compiler.plan.space import Made, Placed, grain_of
+from tpulite.compiler.plan.space import Placed, grain_of
 from tpulite.graph.layers import LayerGraph
 
 
@@ -132,7 +132,7 @@ class GraphTable:
             resident=resident,
             moved=not resident or name in self.given or name in self.layers.outputs,
             packed=packed,
-            made=Made.by(self.layers.makers.get(name)),
+            made=self.layers.made(name),
         )
 
     def height(self, members: range) -> int:

@@ -17,8 +17,7 @@ from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
 from tpulite.compiler.plan.pointwise import POINTWISE
-from tpulite.compiler.plan.space import Made
-from tpulite.graph.layers import Layer, LayerGraph, Pool
+from tpulite.graph.layers import Layer, LayerGraph, Made, Pool
 
 
 class SlicedGroup:
@@ -42,8 +41,7 @@ class SlicedGroup:
         self._computed = {layer.output for layer in self._layers.values()}
         read = {name for layer in self._layers.values() for name in layer.inputs}
         # What is computed by rows, and nobody reads here, leaves part by part.
-        by_rows = [x for x in self._layers.values() if Made.by(x) is Made.BY_ROWS]
-        parts = {x.output for x in by_rows} - read
+        parts = {x.output for x in self._layers.values() if x.made is Made.BY_ROWS} - read
         self._rolling = {
             name: RollingStore.rolling(store, loaded=name not in self._computed, parted=parted)
             for name, store in stores.items()

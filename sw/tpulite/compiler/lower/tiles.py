@@ -13,8 +13,8 @@ import numpy as np
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
 from tpulite.arch.memory import Window
-from tpulite.compiler.operators.conv import Convolution
 from tpulite.compiler.operators.depthwise import DepthwiseFilter
+from tpulite.compiler.operators.families import operator_of
 from tpulite.compiler.operators.operator import (
     Constants,
     Operator,
@@ -25,7 +25,6 @@ from tpulite.compiler.operators.operator import (
     Site,
     Task,
 )
-from tpulite.compiler.operators.pool import Pooling
 from tpulite.compiler.operators.transfer import DramTensor
 from tpulite.compiler.operators.words import Batch, Origin, Step
 from tpulite.compiler.ops import Buffer, Op, Region, Side
@@ -33,7 +32,7 @@ from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.pool_cuts import suits_array
 from tpulite.compiler.plan.slabs import Room, Strategy, TilePlan, cost
-from tpulite.graph.layers import Conv, Depthwise, LayerGraph, Pool
+from tpulite.graph.layers import Layer, LayerGraph, Pool
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,7 @@ class TiledLayer:
         """
         (source, target), layer = tensors, layers.layers[index]
         channels = layers.activations[layer.inputs[0]].shape[2]
-        if not isinstance(layer, Depthwise | Pool | Conv) or pool.pins is not None:
-            return None
-        if isinstance(layer, Conv) and layer.int16:
+        if layer.windows is None or layer.int16 or pool.pins is not None:
             return None
         if any(
             not store.whole or store.packed_rows or store.column or store.block or store.specs[1:]
@@ -92,7 +89,7 @@ class TiledLayer:
         outputs = target.height, target.width
         operators = pool.packed(
             ("tiles", index, extents, config),
-            lambda: tuple(_operators(layer, channels, extents, outputs, config)),
+            lambda: tuple(_operators(layers, layer, extents, outputs, config)),
         )
         if not operators:  # the strips of a plan are more general
             return None
@@ -229,8 +226,8 @@ def _rows(batch: Batch, columns: Mapping[str, int | np.ndarray]) -> Iterator[dic
 
 
 def _operators(
-    layer: Depthwise | Pool | Conv,
-    channels: int,
+    layers: LayerGraph,
+    layer: Layer,
     extents: tuple[int, int],
     outputs: tuple[int, int],
     config: Config,
@@ -239,15 +236,10 @@ def _operators(
     (height, width), one = extents, (1, 1)
     shapes = ShapeRange(one, (height, height), (width, width))
     with suppress(ValueError):
-        match layer:
-            case Depthwise():
-                yield DepthwiseFilter(layer, config, outputs)
-            case Pool():
-                yield Pooling(layer, config)
-            case Conv():
-                yield Convolution(layer, shapes, config, packed_rows=False)
+        yield operator_of(layer, layers, shapes, config, outputs=outputs)
     with suppress(ValueError):
         if isinstance(layer, Pool) and suits_array(layer) and layer.window != extents:
+            channels = layers.activations[layer.output].shape[2]
             yield DepthwiseFilter.averaging(layer, channels, config)
 
 

@@ -108,7 +108,6 @@ class _Pointwise(Lowering[V, RowsPlan]):
 class _Uniform(_Pointwise[V]):
     """One set of parameters for all channels: the rows of a command are blocks."""
 
-    _operation: VectorOp
     _parameters: Constant
 
     def _constants(self, blocks: range) -> Sequence[Constant]:
@@ -136,7 +135,7 @@ class _Uniform(_Pointwise[V]):
         if len(views) > 1:
             fields |= {"b_pitch": views[1].block_pitch, "b_step": int(not self._broadcast)}
             places["b_row"] = views[1].at(*(0, 0) if self._broadcast else start, first)
-        yield vector_op(self._context, self._operation, fields, places)
+        yield vector_op(self._context, self._layer.vector_op, fields, places)
 
 
 class ElementwiseLowering(_Uniform[Elementwise]):
@@ -146,7 +145,6 @@ class ElementwiseLowering(_Uniform[Elementwise]):
         super().__init__(layer, context, plan)
         parameters = operand_records(layer, self._config)
         self._parameters = context.constant("parameters", parameters)
-        self._operation = VectorOp[layer.op.upper()]
         b, target = self._sources[1], self._target
         self._broadcast = (b.height, b.width) != (target.height, target.width)
 
@@ -186,7 +184,6 @@ class LutLowering(_Uniform[Lut]):
     def __init__(self, layer: Lut, context: LayerContext, plan: RowsPlan) -> None:
         super().__init__(layer, context, plan)
         self._parameters = context.constant("table", layer.table)
-        self._operation = VectorOp.LUT
 
 
 class AffineLowering(_Pointwise[Affine]):

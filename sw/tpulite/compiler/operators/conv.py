@@ -91,7 +91,7 @@ class Convolution(Operator):
                 f"{layer.title}: raw sums of any shape need input_zero_point 0, "
                 f"not {layer.input_zero_point}"
             )
-        self._y, self._x = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
+        self._y, self._x = axes_of(layer.windows)
         self._dense = self._packed_rows(shapes) if packed_rows else None
         weight, x = layer.weight, self._x
         if self._dense is not None:

@@ -69,10 +69,10 @@ class DepthwiseFilter(Operator):
         outputs: tuple[int, int] | None = None,
         averages: Mapping[int, Requantization] | None = None,
     ) -> None:
-        kh, kw, channels = layer.weight.shape
+        channels = layer.weight.shape[2]
         check_window(layer)
         self._layer, self.config = layer, config
-        self._axes = axes_of((kh, kw), layer.stride, layer.dilation, layer.padding)
+        self._axes = axes_of(layer.windows)
         weights = pack_depthwise(layer, config, outputs, averages)
         self.constants = weights.data
         blocks = -(-channels // config.array_size)
@@ -90,7 +90,7 @@ class DepthwiseFilter(Operator):
         ValueError
             If averages of so many numbers cannot be exact.
         """
-        axes = axes_of(layer.window, layer.stride, (1, 1), layer.padding)
+        axes = axes_of(layer.windows)
         sizes = (range(1 if axis.clipped else axis.kernel, axis.kernel + 1) for axis in axes)
         counts = sorted({rows * columns for rows, columns in product(*sizes)})
         averages = {count: pool_requantization(layer, count) for count in counts}

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.arch.isa import Engine, Opcode, VectorOp
+from tpulite.arch.isa import Engine, Opcode
 from tpulite.arch.numerics import INT8
 from tpulite.compiler.geometry.axis import Axis1D, Number, axes_of, ceil_div, cuts, grain
 from tpulite.compiler.operators.operator import (
@@ -76,19 +76,18 @@ class Pooling(Operator):
             raise ValueError(
                 f"{layer.title}: a window {layer.window} must not lie in padding {layer.padding}"
             )
-        y, x = axes_of(layer.window, layer.stride, (1, 1), layer.padding)
+        y, x = axes_of(layer.windows)
         maximum = layer.op == "max"
-        operation = VectorOp.MAX if maximum else VectorOp.SUM
         self._records: dict[int, bytes] = {}
         rows = 0 if maximum else len(self.record(1)) // config.row_bytes
         if layer.op == "average" and not whole:  # as many as there are sizes of windows
             rows *= min(y.kernel, y.clipped + 1) * min(x.kernel, x.clipped + 1)
-        self.facts = PoolFacts(config, y, x, rows, operation)
+        self.facts = PoolFacts(config, y, x, rows, layer.vector_op)
         self.constants, self.zero_points = b"", (0, 0)
         self.key: Hashable | None = None
         summed = layer.op == "sum"
         self.fields = {
-            "operation": operation,
+            "operation": layer.vector_op,
             "low": INT8[0] if summed else layer.low,
             "high": INT8[-1] if summed else layer.high,
         }

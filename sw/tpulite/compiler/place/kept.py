@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from tpulite.arch.config import Config
 from tpulite.compiler.ops import Buffer
-from tpulite.compiler.plan.space import Made, Placed, grain_of
+from tpulite.compiler.plan.space import Placed, grain_of
+from tpulite.graph.layers import Made
 from tpulite.program import TensorSpec
 
 

@@ -14,8 +14,7 @@ from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.live import LiveActivations
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import InDram, StoreExtents
-from tpulite.compiler.plan.space import Made
-from tpulite.graph.layers import Depthwise, LayerGraph, Pick, Pool, Reshape
+from tpulite.graph.layers import Depthwise, LayerGraph, Made, Pick, Pool, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec
 
@@ -138,7 +137,7 @@ def place_activations(
             over=stores.get(live.over.get(name, "")) if name in resident else None,
             skew=int(name in skewed and extents[1] % config.ub_banks == 0),
         )
-        stores[name] = replace(store, made=Made.by(maker))
+        stores[name] = replace(store, made=layers.made(name))
     order = {name: i for i, name in enumerate((*layers.inputs, *layers.outputs))}
     return Placement(
         stores,
@@ -183,7 +182,7 @@ def _skewed(layers: LayerGraph) -> set[str]:
     found, others = set(), {*layers.constants}
     for layer in layers.layers:
         (found if isinstance(layer, Depthwise) else others).update(layer.inputs)
-        if Made.by(layer) is Made.OTHERWISE:
+        if layer.made is Made.OTHERWISE:
             others.add(layer.output)
     return found - others
 

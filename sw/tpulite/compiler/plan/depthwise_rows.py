@@ -141,7 +141,7 @@ def depthwise_rows(layer: Depthwise, source: Placed, target: Placed, space: Spac
     """
     left = layer.padding[1] + source.column - target.column * layer.stride[1]
     padding = layer.padding[0], left, *layer.padding[2:]
-    y, x = axes_of(layer.weight.shape[:2], layer.stride, layer.dilation, padding)
+    y, x = axes_of(layer.windows._replace(padding=padding))
     y, x = y.at(source.height), x.at(source.width)
     per_row = 0 if source.resident else source.blocks * source.width * y.stride
     per_row += 0 if target.resident else target.blocks * target.width

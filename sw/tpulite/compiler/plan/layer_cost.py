@@ -26,13 +26,10 @@ from tpulite.compiler.plan.depthwise_plan import depthwise_plan
 from tpulite.compiler.plan.pool_cuts import ArrayShare, rough_regions, suits_array
 from tpulite.graph.layers import (
     Activation,
-    Affine,
     Concat,
     Conv,
     Depthwise,
-    Elementwise,
     Layer,
-    Lut,
     MatMul,
     Pool,
     Reshape,
@@ -137,7 +134,7 @@ def compute_cycles(
             covered = min(layer.window[0], images[0].shape[0]) * min(
                 layer.window[1], images[0].shape[1]
             )
-            each = vector_cycles(_operation(layer), vectors, covered, config)
+            each = vector_cycles(layer.vector_op, vectors, covered, config)
             return Engines(0, blocks * each, blocks)
         case Concat() if layer.axis == 2 and any(x.shape[2] % size for x in images[:-2]):
             tiles = blocks + len(images) - 2  # each block of a source adds to one or two
@@ -164,24 +161,10 @@ def compute_cycles(
             commands = lcm(*(-(-image.shape[2] // size) for image in images))
             each = vector_cycles(VectorOp.COPY, -(-vectors * blocks // commands), 1, config)
             return Engines(0, commands * each, commands)
-    operation = _operation(layer)
+    operation = layer.vector_op
     pace = vector_interval(operation, 2 if operation == VectorOp.MAX else 1, config)
     cycles = blocks * vectors * pace
     return Engines(0, cycles + parts * vector_overhead(operation, config), parts)
-
-
-def _operation(layer: Layer) -> VectorOp:
-    """Return what the vector path computes of a layer; it copies what is only moved."""
-    match layer:
-        case Pool():
-            return VectorOp.MAX if layer.op == "max" else VectorOp.SUM
-        case Elementwise():
-            return VectorOp[layer.op.upper()]
-        case Affine():
-            return VectorOp.AFFINE
-        case Lut():
-            return VectorOp.LUT
-    return VectorOp.COPY
 
 
 def conv_cycles(

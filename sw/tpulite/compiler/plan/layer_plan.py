@@ -97,9 +97,9 @@ def conv_facts(layer: Conv, source: Placed, target: Placed, config: Config) -> C
     source, target : Placed
         What it reads and computes: perhaps packed rows, perhaps some of the columns.
     """
-    kh, kw, depth, outputs = layer.weight.shape
+    depth, outputs = layer.weight.shape[2:]
     size, packed, form = config.array_size, source.packed, None
-    y, x = axes_of((kh, kw), layer.stride, layer.dilation, (*layer.padding[:2], 0, 0))
+    y, x = axes_of(layer.windows._replace(padding=(*layer.padding[:2], 0, 0)))
     x = replace(x, before=x.before + source.column - target.column * x.stride)
     if transposed := packed is not None and packed.transposed:
         y, x = x, y

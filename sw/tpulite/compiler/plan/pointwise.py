@@ -55,13 +55,6 @@ class PointwiseFacts:
         return vector_interval(self.operation, window, self.config)
 
 
-def pointwise_operation(layer: Pointwise) -> VectorOp:
-    """Return what a VECTOR computes of a layer."""
-    if isinstance(layer, Elementwise):
-        return VectorOp[layer.op.upper()]
-    return VectorOp.AFFINE if isinstance(layer, Affine) else VectorOp.LUT
-
-
 def pointwise_facts(
     layer: Pointwise,
     shapes: Sequence[tuple[int, int, int]],
@@ -80,7 +73,7 @@ def pointwise_facts(
     kept : bool
         See :class:`PointwiseFacts`.
     """
-    operation, broadcast = pointwise_operation(layer), len({*shapes}) > 1
+    operation, broadcast = layer.vector_op, len({*shapes}) > 1
     rows = parameter_rows(operation, config)
     per_block = operation == VectorOp.AFFINE
     return PointwiseFacts(

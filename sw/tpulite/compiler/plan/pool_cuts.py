@@ -24,8 +24,8 @@ from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.depthwise_plan import DepthwiseSpace, depthwise_plan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.compiler.plan.pool_windows import LARGEST_WINDOW, InputTiles, Run, find_runs, in_tiles
-from tpulite.compiler.plan.space import Made, Placed, Space
-from tpulite.graph.layers import Activation, Pool
+from tpulite.compiler.plan.space import Placed, Space
+from tpulite.graph.layers import Activation, Made, Pool
 
 _LESS = 2
 """How many times fewer cycles of the array than of the vector path a region must take: the layers

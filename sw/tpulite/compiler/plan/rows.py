@@ -15,8 +15,8 @@ from tpulite.compiler.plan.pointwise import (
     best_pointwise_plan,
     pointwise_facts,
 )
-from tpulite.compiler.plan.space import Made, Placed, Space
-from tpulite.graph.layers import Concat, DepthToSpace, Pick
+from tpulite.compiler.plan.space import Placed, Space
+from tpulite.graph.layers import Concat, DepthToSpace, Made, Pick
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """What a plan knows of the buffer, and of the activations that a layer reads and computes."""
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from math import gcd
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.graph.layers import Layer
+from tpulite.graph.layers import Made
 from tpulite.program import PackedRows
 
 SMALLEST_SHARE = 0.1
@@ -21,21 +20,6 @@ def grain_of(line: int, config: Config) -> int:
         Rows of the buffer that each of them would take.
     """
     return BEAT_BYTES // gcd(BEAT_BYTES, line * config.row_bytes)
-
-
-class Made(Enum):
-    """In which order an activation is computed: what reads it waits for what comes last."""
-
-    BY_ROWS = "by rows"  #: by the array, some rows of all channel blocks at a time
-    BY_BLOCKS = "by blocks"  #: by the array, one channel block after the other
-    OTHERWISE = "otherwise"  #: by others, or not at all
-
-    @classmethod
-    def by(cls, layer: Layer | None) -> "Made":
-        """Return the order of what a layer computes."""
-        if layer is None or layer.weights is None:
-            return cls.OTHERWISE
-        return cls.BY_ROWS if layer.mixes_channels else cls.BY_BLOCKS
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from tpulite.compiler.geometry.passes import (
 )
 from tpulite.compiler.plan.conv_cost import product_cycles, weights_stay
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
-from tpulite.compiler.plan.space import Made, Placed, Space
+from tpulite.compiler.plan.space import Placed, Space
+from tpulite.graph.layers import Made
 
 _EXPOSED = 2
 """Loads count twice: strips wait for room, so not all of their time hides behind the array's."""

@@ -60,7 +60,7 @@ def _scaled(layer: Layer, layers: LayerGraph, config: Config) -> Affine | None:
     if constant is None or name in layers.constants or constant.shape[:2] != (1, 1):
         return None
     shape = layers.activations[name].shape
-    operation = VectorOp[layer.op.upper()]
+    operation = layer.vector_op
     if _cycles(VectorOp.AFFINE, shape, config) > _LESS * _cycles(operation, shape, config):
         return None
     return _product(layer, constant)

@@ -8,9 +8,8 @@ from tpulite.compiler.lower.lowering import LayerContext, Lowering
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.views import View
 from tpulite.compiler.place.weights import layer_records, packed_row_weights, tile_weights
-from tpulite.compiler.plan.space import Made
 from tpulite.compiler.plan.strips import StripPlan
-from tpulite.graph.layers import Conv
+from tpulite.graph.layers import Conv, Made
 
 
 class ConvLowering(Lowering[Conv, StripPlan]):

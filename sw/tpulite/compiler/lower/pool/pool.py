@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 
-from tpulite.arch.isa import VECTOR, VectorOp
+from tpulite.arch.isa import VECTOR
 from tpulite.compiler.lower.depthwise import DepthwiseLowering
 from tpulite.compiler.lower.lowering import LayerContext, Lowering, vector_op
 from tpulite.compiler.lower.pool.maxima import WindowMaxima
@@ -131,7 +131,7 @@ class PoolLowering(Lowering[Pool, PoolPlan]):
 
     def _region(self, view: View, out: View, y: Run, x: Run, blocks: range) -> list[Op]:
         """Compute a region whose windows are all of one size; ``view`` has just these blocks."""
-        operation, ops = VectorOp.MAX, []
+        ops: list[Op] = []
         fields = {
             "window_rows": y.size,
             "window_columns": x.size,
@@ -141,7 +141,6 @@ class PoolLowering(Lowering[Pool, PoolPlan]):
             fields |= {"low": self._layer.low, "high": self._layer.high}
         places = {}
         if self._layer.op != "max":
-            operation = VectorOp.SUM
             places["param_row"], ops = self._record(y.size * x.size).use()
         heads = blocks
         if len(y.outputs) == len(x.outputs) == 1:  # the rows of the command are blocks
@@ -166,7 +165,7 @@ class PoolLowering(Lowering[Pool, PoolPlan]):
                 "a_row": view.at(y.first, x.first, block - blocks.start),
                 "out_row": out.at(y.outputs.start, x.outputs.start, block),
             }
-            ops = [*ops, vector_op(self._context, operation, fields, places)]
+            ops = [*ops, vector_op(self._context, self._layer.vector_op, fields, places)]
         return ops
 
     def _record(self, count: int) -> Constant:
