@@ -10,7 +10,6 @@ from tpulite.compiler.geometry.backward import (
     backward,
     backward_columns,
     backward_extent,
-    sliceable,
 )
 from tpulite.compiler.geometry.group import Group, StepRows
 from tpulite.compiler.geometry.slices import (
@@ -184,9 +183,9 @@ def test_frames_and_joined_images_are_cut_where_possible():
     assert backward(frame, range(2, 6), 0, layers.activations) == range(0, 3)
     assert backward(frame, range(7, 9), 0, layers.activations) == range(3, 4)
     assert backward(wide, range(1, 3), 1, layers.activations) == range(1, 3)
-    assert [sliceable(layer) for layer in layers.layers] == [True, False, True, True]
-    assert [sliceable(layer, axis=1) for layer in layers.layers] == [True, True, False, True]
-    assert not sliceable(Reshape(name="r", inputs=("x",), output="r"))
+    assert [layer.sliceable() for layer in layers.layers] == [True, False, True, True]
+    assert [layer.sliceable(1) for layer in layers.layers] == [True, True, False, True]
+    assert not Reshape(name="r", inputs=("x",), output="r").sliceable()
     with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):
         backward(tall, range(1), 0, layers.activations)
     with pytest.raises(ValueError, match=r"^Layer 'tall' cannot run slice by slice$"):

@@ -14,13 +14,12 @@ from tpulite.counted import first_of
 from tpulite.frontend.files import load_image_inputs
 from tpulite.frontend.given_shapes import FileInput, GivenShapes, shape_text
 from tpulite.graph.graph import Graph
-from tpulite.graph.layers import Affine, Elementwise, LayerGraph, Lut, Pool
+from tpulite.graph.layers import LayerGraph, Pool
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.model import Model
 
 _IMAGE = ("height", "width")
 
-_POINTWISE = (Affine, Elementwise, Lut)
 """Layers that compute each position alike, whatever the extents are."""
 
 _SOME = 64
@@ -71,7 +70,7 @@ def range_program(
         channels = first.known(reading.shapes.dims).get("channels", channels)
     asked = shapes or [AskedShape(1, height, width)]
     program = compile_range(layers, asked_range(limits, asked, channels), model.config)
-    if all(isinstance(layer, _POINTWISE) for layer in layers.layers):
+    if all(layer.in_place for layer in layers.layers):
         return program
     for shape in shapes:
         other = _at(ranged, reading, named, shape)

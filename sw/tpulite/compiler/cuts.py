@@ -6,11 +6,9 @@ from itertools import islice, product
 
 from tpulite.arch.config import Config
 from tpulite.arch.isa import Opcode
-from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.extents import activation_rows
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import column_grain, part_grain
-from tpulite.compiler.lower.block_by_block import channels_can_be_cut
 from tpulite.compiler.lower.tile_groups import Tiler
 from tpulite.compiler.ops import Op, Tiling
 from tpulite.compiler.options import Options
@@ -108,9 +106,9 @@ class CutSearch:
         layer, config = self._layers.layers[self._index], self._config
         _, width, channels = self._layers.activations[layer.output].shape
         columns, blocks = 1, 1
-        if sliceable(layer, axis=1) and self._rows_begin_at_beats():
+        if layer.sliceable(1) and self._rows_begin_at_beats():
             columns = -(-width // part_grain(layer, config))
-        if channels_can_be_cut(layer):
+        if layer.channels_apart:
             blocks = -(-channels // config.array_size)
         pairs = product(_powers(blocks), _powers(columns))
         members = range(self._index, self._index + 1)

@@ -41,6 +41,11 @@ class Windows(NamedTuple):
     dilation: tuple[int, int]
     padding: tuple[int, int, int, int]  #: (top, left, bottom, right)
 
+    @property
+    def single(self) -> bool:
+        """Whether each output reads the one pixel that is at its place."""
+        return self.kernel == self.stride == (1, 1) and not any(self.padding)
+
     def outputs(self, owner: str, shape: tuple[int, int, int]) -> tuple[int, int]:
         """Return height and width of what is computed.
 
@@ -88,6 +93,12 @@ class Layer:
     made = Made.OTHERWISE
     """In which order its output is computed."""
 
+    in_place = False
+    """Whether it may overwrite an input: it computes each vector from those at the same place."""
+
+    channels_apart = True
+    """Whether blocks of its output's channels can be computed one after the other."""
+
     @property
     def vector_op(self) -> VectorOp:
         """What the vector path computes of it; a copy if bytes are only moved."""
@@ -107,6 +118,10 @@ class Layer:
     def column_grain(self) -> int:
         """Columns that cannot be parted."""
         return 2 if self.int16 else 1
+
+    def sliceable(self, axis: int = 0) -> bool:
+        """Return whether it can run slice by slice along the height (0) or the width (1)."""
+        return True
 
     def macs(self, *activations: Activation) -> int:
         """Return the multiplications of the array, padding not counted.

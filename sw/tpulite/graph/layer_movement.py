@@ -50,6 +50,15 @@ class Concat(Layer):
         shape[self.axis] = sum(activation.shape[self.axis] for activation in activations)
         return Activation((shape[0], shape[1], shape[2]))
 
+    @property
+    def channels_apart(self) -> bool:
+        """Joined channels lie in other blocks than before."""
+        return self.axis != 2
+
+    def sliceable(self, axis: int = 0) -> bool:
+        """Return whether it can run slice by slice."""
+        return axis != self.axis
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pick(Layer):
@@ -85,6 +94,15 @@ class Pick(Layer):
             height, width = width, height
         return Activation((height, width, len(self.channels)))
 
+    @property
+    def channels_apart(self) -> bool:
+        """Other channels than the first ones come to lie in other blocks."""
+        return self.channels == tuple(range(len(self.channels)))
+
+    def sliceable(self, axis: int = 0) -> bool:
+        """Return whether it can run slice by slice."""
+        return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class DepthToSpace(Layer):
@@ -100,6 +118,7 @@ class DepthToSpace(Layer):
     crop: tuple[int, int] = (0, 0)  #: Rows and columns that the last rectangles have too many.
 
     operands = 0
+    channels_apart = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,16 +151,26 @@ class DepthToSpace(Layer):
         )
         return Activation((height, width, self.channels))
 
+    def sliceable(self, axis: int = 0) -> bool:
+        """Return whether it can run slice by slice."""
+        return axis == 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reshape(Layer):
     """The same elements in row-major order [height, width, channels], in another shape."""
+
+    channels_apart = False
 
     def check(self, activations: tuple[Activation, ...], output: Activation) -> None:
         """Check that the number of elements and the dtype stay as they are."""
         (x,) = activations
         if math.prod(x.shape) != math.prod(output.shape) or x.dtype != output.dtype:
             raise ValueError(f"{self.title} cannot make {output} of {x}")
+
+    def sliceable(self, axis: int = 0) -> bool:
+        """Return whether it can run slice by slice."""
+        return False
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:

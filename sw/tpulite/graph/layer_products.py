@@ -236,10 +236,7 @@ class TransposedConv(Layer):
 
 def is_pointwise(layer: Layer) -> TypeGuard[Conv]:
     """Return whether a layer multiplies each pixel, and nothing else, by a matrix."""
-    if not isinstance(layer, Conv):
-        return False
-    kernel, stride, _, padding = layer.windows
-    return kernel == stride == (1, 1) and not any(padding)
+    return isinstance(layer, Conv) and layer.windows.single
 
 
 def is_int8_conv(layer: Layer) -> TypeGuard[Conv]:
@@ -296,6 +293,11 @@ class MatMul(Layer):
             raise ValueError(f"{self.title} cannot multiply {a} by {b}")
         return Activation((a[0], a[1], columns))
 
+    @property
+    def channels_apart(self) -> bool:
+        """Those of a product with a transposed matrix are rows of that."""
+        return len({*self.inputs}) == 2 and not self.transposed
+
     def macs(self, *activations: Activation) -> int:
         """Return the multiplications of the array."""
         return math.prod(activations[-1].shape) * activations[0].shape[2]
@@ -306,7 +308,12 @@ class Transpose(Layer):
     """Columns and channels change places: [H, W, C] becomes [H, C, W]."""
 
     on_array = True
+    channels_apart = False
 
     def _infer(self, *activations: Activation) -> Activation:
         height, width, channels = activations[0].shape
         return Activation((height, channels, width))
+
+    def sliceable(self, axis: int = 0) -> bool:
+        """Return whether it can run slice by slice."""
+        return axis == 0

@@ -44,7 +44,7 @@ class Elementwise(Layer):
     scaling: Scaling = Scaling.TFLITE
 
     operands = 2
-    by_channel = True
+    by_channel = in_place = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -141,7 +141,7 @@ class Affine(Layer):
     gain: np.ndarray
     requantization: Requantization
 
-    by_channel = True
+    by_channel = in_place = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,7 +175,7 @@ class Lut(Layer):
 
     table: np.ndarray
 
-    by_channel = True
+    by_channel = in_place = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -201,6 +201,7 @@ class Softmax(Layer):
     words: np.ndarray
 
     mixes_channels = True
+    channels_apart = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

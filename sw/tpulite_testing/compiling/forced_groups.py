@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import pytest
 
 from tpulite.compiler import pipeline, stages
-from tpulite.compiler.geometry.backward import sliceable
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.passes import Pass
@@ -76,7 +75,7 @@ def random_groups(seed: int):
 def _group(rng: random.Random, layers: LayerGraph, members: range) -> Group | None:
     """Return a group of the first members that can be sliced; None for none of them."""
     stop = members.start
-    while stop < members.stop and sliceable(layers.layers[stop]):
+    while stop < members.stop and layers.layers[stop].sliceable():
         stop += 1
     members = range(members.start, stop)
     if not members or rng.random() < 0.2:

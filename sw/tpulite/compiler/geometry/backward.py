@@ -6,15 +6,11 @@ from typing import NamedTuple
 from tpulite.compiler.geometry.axis import Axis1D
 from tpulite.graph.layers import (
     Activation,
-    Concat,
     DepthToSpace,
     Elementwise,
     Layer,
     MatMul,
     Pad,
-    Pick,
-    Reshape,
-    Transpose,
 )
 
 
@@ -66,7 +62,7 @@ def backward(layer: Layer, rows: range, index: int, images: Mapping[str, Activat
     Parameters
     ----------
     layer : Layer
-        Any layer that is :func:`sliceable`.
+        Any layer that is sliceable.
     rows : range
         Output rows, at least one.
     index : int
@@ -95,21 +91,6 @@ def backward_columns(
     return range(*reach.span(columns.start, columns.stop))
 
 
-def sliceable(layer: Layer, *, axis: int = 0) -> bool:
-    """Return whether a layer can run slice by slice.
-
-    Parameters
-    ----------
-    axis : int
-        0 for slices of the height, 1 of the width.
-    """
-    return not (
-        isinstance(layer, Pick | Reshape)
-        or (isinstance(layer, DepthToSpace | Transpose) and axis == 1)
-        or (isinstance(layer, Concat) and layer.axis == axis)
-    )
-
-
 def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis: int = 0) -> Reach:
     """Return what outputs of a layer need of an input; ``axis`` is 0 for rows, 1 for columns.
 
@@ -134,6 +115,6 @@ def reach_of(layer: Layer, index: int, images: Mapping[str, Activation], *, axis
             stride, size = 0, extent  # the same for every position
         case MatMul() if axis == 1 and index == 1:
             stride, size = 0, extent  # each row of a product needs all of the second matrix
-        case _ if not sliceable(layer, axis=axis):
+        case _ if not layer.sliceable(axis):
             raise ValueError(f"{layer.title} cannot run slice by slice")
     return Reach(Axis1D(size, stride, before=pad, size=extent), target, repeat)

@@ -5,9 +5,9 @@ from math import lcm
 from types import MappingProxyType
 
 from tpulite.arch.config import BEAT_BYTES, Config
-from tpulite.compiler.geometry.backward import backward, backward_columns, sliceable
+from tpulite.compiler.geometry.backward import backward, backward_columns
 from tpulite.compiler.geometry.group import Group, Step, StepRows
-from tpulite.graph.layers import Affine, Elementwise, Layer, LayerGraph, Lut, Softmax
+from tpulite.graph.layers import Elementwise, Layer, LayerGraph, Softmax
 
 COLUMN_GRAIN = 4
 """Columns are cut at multiples of it: vectors of a beat where they are smallest, so that each part
@@ -50,7 +50,7 @@ def step_delays(layers: LayerGraph, members: range, *, pipelined: bool = False) 
     for i in members:
         layer = layers.layers[i]
         softmax = isinstance(layer, Softmax)
-        slow = softmax or (pipelined and isinstance(layer, Affine | Elementwise | Lut))
+        slow = softmax or (pipelined and layer.in_place)
         found = (made[name] for name in layer.inputs if name in made)
         later = ((delay, softmax or slow != before) for delay, before in found)
         delays[i] = max((delay + apart for delay, apart in later), default=0)
@@ -155,7 +155,7 @@ class _Walk:
         if parts < 1 or not self._layers:
             raise ValueError(f"A group to be sliced must have layers and slices, not {group}")
         for layer in self._layers:
-            if not sliceable(layer, axis=axis):
+            if not layer.sliceable(axis):
                 raise ValueError(f"{layer.title} cannot run slice by slice")
         self._images, self._grains, self._axis = layers.activations, grains, axis
         self._backward = backward_columns if axis else backward

@@ -11,7 +11,7 @@ from tpulite.compiler.plan.conv import ConvPlan
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles, transfer_cycles
 from tpulite.compiler.plan.layer_plan import LayerPlan, plan_layer
-from tpulite.compiler.plan.pointwise import POINTWISE, PointwisePlan
+from tpulite.compiler.plan.pointwise import PointwisePlan
 from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.compiler.plan.space import Space
@@ -113,7 +113,7 @@ def streams(table: GraphTable, index: int, resident: frozenset[str]) -> bool:
     images, output = table.layers.activations, table.outputs[index]
     names = {*table.sources[index], output}
     whole = {name for name in names if images[name].shape == images[output].shape}
-    return isinstance(table.layers.layers[index], POINTWISE) and not whole & resident
+    return table.layers.layers[index].in_place and not whole & resident
 
 
 def _plan(table: GraphTable, index: int, resident: frozenset[str], limit: int) -> LayerPlan:

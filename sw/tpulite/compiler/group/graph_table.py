@@ -4,7 +4,7 @@ from functools import cached_property
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import RAW_ROWS
-from tpulite.compiler.geometry.backward import Reach, reach_of, sliceable
+from tpulite.compiler.geometry.backward import Reach, reach_of
 from tpulite.compiler.geometry.extents import (
     constant_rows,
     input_rows,
@@ -75,7 +75,7 @@ class GraphTable:
         return [
             [
                 tuple(reach_of(x, n, images, axis=axis) for n in range(len(x.inputs)))
-                if sliceable(x, axis=axis)
+                if x.sliceable(axis)
                 else None
                 for x in self.layers.layers
             ]

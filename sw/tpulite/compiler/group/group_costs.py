@@ -10,7 +10,6 @@ from tpulite.compiler.geometry.slices import COLUMN_GRAIN, step_delays
 from tpulite.compiler.group.alone_costs import Cost, alone_cost, step_cycles
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.plan.layer_cost import DramRows, dram_cycles, transfer_cycles
-from tpulite.compiler.plan.pointwise import POINTWISE
 
 _STALLS = 0.75
 """Part of the vector path's work for which the matrix unit waits, if later layers of the group need
@@ -103,9 +102,7 @@ def _sliced_cost(table: GraphTable, group: Group, resident: frozenset[str]) -> C
             share, columns = share * x.total / x.live, x.live
         engines = table.compute(i, new, columns)
         mxu, vpu = mxu + int(engines.mxu * share), vpu + int(engines.vpu * share)
-        apart = strips.delay(name) or (
-            group.pipelined and isinstance(table.layers.layers[i], POINTWISE)
-        )
+        apart = strips.delay(name) or (group.pipelined and table.layers.layers[i].in_place)
         if strips.read(name) and not apart:
             waits += int(_STALLS * engines.vpu * share)
         commands += engines.commands

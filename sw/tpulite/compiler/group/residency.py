@@ -10,7 +10,6 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.group.alone_costs import Cost
 from tpulite.compiler.group.graph_table import GraphTable
 from tpulite.compiler.group.group_costs import GroupCosts
-from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Pick
 
 
@@ -28,7 +27,7 @@ def passing_activations(layers: LayerGraph) -> dict[str, int]:
         ends = layer.output in layers.outputs and not readers[layer.output]
         if isinstance(layer, Pick) and ends and not layer.transposed:
             passing |= dict.fromkeys((*once.intersection(layer.inputs), layer.output), i)
-        if isinstance(layer, POINTWISE) and ends and given.issuperset(layer.inputs):
+        if layer.in_place and ends and given.issuperset(layer.inputs):
             shape = layers.activations[layer.output].shape
             same = {name for name in layer.inputs if layers.activations[name].shape == shape}
             if same <= once:

@@ -13,15 +13,8 @@ from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
 from tpulite.graph.layers import (
-    Concat,
-    DepthToSpace,
     Layer,
     LayerGraph,
-    MatMul,
-    Pick,
-    Reshape,
-    Softmax,
-    Transpose,
 )
 
 Lower = Callable[
@@ -94,21 +87,6 @@ def strips_by_blocks(
         sliced = SlicedGroup(layers, group, some, parted=False)
         index = group.layers.start
         yield from sliced.ops({index: lower(part, index, sliced.stores, plan)}, again=False)
-
-
-def channels_can_be_cut(layer: Layer) -> bool:
-    """Return whether blocks of a layer's output can be computed one after the other.
-
-    Reshaping is left out, and so are joining channels and picking others than the first ones: what
-    they move lies in other blocks later. Softmax needs all channels, and channels of a product with
-    a transposed matrix are rows of that.
-    """
-    return not (
-        isinstance(layer, DepthToSpace | Reshape | Softmax | Transpose)
-        or (isinstance(layer, Pick) and layer.channels != tuple(range(len(layer.channels))))
-        or (isinstance(layer, Concat) and layer.axis == 2)
-        or (isinstance(layer, MatMul) and (len({*layer.inputs}) == 1 or layer.transposed))
-    )
 
 
 def cut_channels(

@@ -16,7 +16,6 @@ from tpulite.compiler.lower.lowering import LayerContext, Lowering, copy_ops
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import View
-from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import Layer, LayerGraph, Made, Pool
 
 
@@ -101,7 +100,7 @@ class SlicedGroup:
 
     def _advance(self, name: str, layer: Layer, step: Step, context: LayerContext) -> Iterator[Op]:
         over = []
-        if name == layer.output and isinstance(layer, POINTWISE):
+        if name == layer.output and layer.in_place:
             sources = (self._rolling[x] for x in layer.inputs if x in self._rolling)
             over = [source.view for source in sources if source.view is not None]
         yield from self._rolling[name].advance(step[name], context, over)

@@ -12,7 +12,6 @@ from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.geometry.slices import plan_columns, plan_steps
 from tpulite.compiler.geometry.views import view_roots
 from tpulite.compiler.group.residency import passing_activations
-from tpulite.compiler.plan.pointwise import POINTWISE
 from tpulite.graph.layers import LayerGraph, Reshape
 
 
@@ -96,7 +95,7 @@ class LiveActivations:
         self.over = {
             layer.output: name
             for i, layer in enumerate(layers.layers)
-            if isinstance(layer, POINTWISE) and i not in self._groups
+            if layer.in_place and i not in self._groups
             for name in layer.inputs
             if last[name] == i and layers.activations[name] == layers.activations[layer.output]
             if name not in layers.outputs and name not in layers.constants

@@ -14,8 +14,6 @@ from tpulite.compiler.plan.slabs import Room, Strategy, cost
 from tpulite.graph.layers import Affine, Elementwise, Lut
 
 Pointwise = Affine | Elementwise | Lut
-POINTWISE = (Affine, Elementwise, Lut)
-"""Layers whose output may be made in the place of an input, vector by vector."""
 
 SLOTS = 4
 """Places of tiles: one is loaded, one computed, one stored, and one makes up for latencies."""

@@ -27,7 +27,6 @@ from tpulite.graph.layers import (
     Affine,
     DepthToSpace,
     Depthwise,
-    Elementwise,
     Layer,
     LayerGraph,
     Lut,
@@ -157,11 +156,7 @@ def _together(layers: LayerGraph) -> list[list[Layer]]:
 
 def _of_elements(layer: Layer, layers: LayerGraph, shape: _Shape) -> bool:
     """Return whether each element of a result depends on those in its place alone."""
-    if isinstance(layer, Depthwise):
-        geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
-        if geometry != (1, 1, 1, 1, 0, 0, 0, 0) or layer.requantization is None:
-            return False
-    elif not isinstance(layer, Affine | Elementwise | Lut):
+    if not (layer.in_place or (isinstance(layer, Depthwise) and layer.windows.single)):
         return False
     names = (*layer.inputs, layer.output)
     return all(layers.activations[x].shape == shape or x in layers.constants for x in names)

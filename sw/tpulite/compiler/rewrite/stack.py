@@ -4,11 +4,8 @@ from dataclasses import replace
 
 from tpulite.graph.layers import (
     Activation,
-    Affine,
-    Elementwise,
     Layer,
     LayerGraph,
-    Lut,
     is_pointwise,
 )
 from tpulite.program import Program, TensorSpec
@@ -51,7 +48,7 @@ def unstack_tensors(program: Program, batch: int) -> Program:
 
 
 def _sees_pixels(layer: Layer) -> bool:
-    return isinstance(layer, Affine | Lut | Elementwise) or is_pointwise(layer)
+    return layer.in_place or is_pointwise(layer)
 
 
 def _images(layer: Layer) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import INT8
 from tpulite.golden.layers import run_layer
-from tpulite.graph.layers import Affine, Elementwise, Layer, LayerGraph, Lut
+from tpulite.graph.layers import Affine, Layer, LayerGraph, Lut
 
 _EVERY = np.arange(INT8[0], INT8[-1] + 1, dtype=np.int8).reshape(-1, 1, 1)
 """An activation that holds every byte once."""
@@ -54,7 +54,7 @@ def _function(
     layer: Layer, layers: LayerGraph, functions: Mapping[str, _Function]
 ) -> _Function | None:
     """Return what a layer computes as a function of one activation; None if it is none."""
-    if not isinstance(layer, Lut | Affine | Elementwise):
+    if not layer.in_place:
         return None
     roots, operands = set(), []
     for name in layer.inputs:

@@ -77,10 +77,8 @@ def _sums(layers: LayerGraph) -> list[_Sum]:
 
 def _of_bytes(layer: Layer) -> bool:
     """Return whether each result is a function of the byte in its place."""
-    if isinstance(layer, Depthwise):
-        geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
-        return geometry == (1, 1, 1, 1, 0, 0, 0, 0)
-    return isinstance(layer, Affine | Lut)
+    single = isinstance(layer, Depthwise) and layer.windows.single
+    return single or isinstance(layer, Affine | Lut)
 
 
 def _work(layers: LayerGraph, config: Config) -> tuple[int, int]:

@@ -8,22 +8,16 @@ from tpulite.arch.isa import CONV
 from tpulite.arch.numerics import INT8
 from tpulite.graph.layers import (
     Activation,
-    Affine,
     Concat,
-    Conv,
-    Depthwise,
-    Elementwise,
+    Filter,
     Layer,
     LayerGraph,
-    Lut,
     Pool,
 )
 
 Pair = tuple[int, int]
 
 _STRIDE = CONV.limit("stride_y")
-
-_WINDOWED = (Conv, Depthwise, Pool)
 
 
 def remove_unread_pixels(layers: LayerGraph) -> LayerGraph:
@@ -63,10 +57,10 @@ def _step(readers: list[Layer]) -> Pair:
 
 def _stride(layer: Layer) -> Pair:
     """Return which pixels a layer reads: those that are so far from each other."""
-    if not isinstance(layer, _WINDOWED) or any(layer.padding):
+    windows = layer.windows
+    if windows is None or windows.kernel != (1, 1) or any(windows.padding):
         return 1, 1
-    window = layer.window if isinstance(layer, Pool) else layer.weight.shape[:2]
-    return layer.stride if window == (1, 1) else (1, 1)
+    return windows.stride
 
 
 def _every(image: Activation, step: Pair) -> Activation:
@@ -80,12 +74,10 @@ def _strided(layer: Layer, step: Pair, images: Mapping[str, Activation]) -> list
 
     Before it come layers that choose pixels of its operands.
     """
-    if isinstance(layer, _WINDOWED):
+    if isinstance(layer, Filter | Pool):
         stride = layer.stride[0] * step[0], layer.stride[1] * step[1]
         return [_stepping(layer, stride)] if max(stride) <= _STRIDE else []
-    if not isinstance(layer, Affine | Elementwise | Lut | Concat):
-        return []
-    if isinstance(layer, Concat) and layer.axis != 2:
+    if not (layer.in_place or (isinstance(layer, Concat) and layer.axis == 2)):
         return []
     extents = images[layer.output].shape[:2]
     chosen = {
@@ -105,7 +97,7 @@ def _strided(layer: Layer, step: Pair, images: Mapping[str, Activation]) -> list
 
 
 def _stepping(layer: Layer, stride: Pair) -> Layer:
-    assert isinstance(layer, _WINDOWED)
+    assert isinstance(layer, Filter | Pool)
     return replace(layer, stride=stride)
 
 
@@ -125,7 +117,6 @@ def _without_copies(layers: LayerGraph) -> LayerGraph:
 def _copies(layer: Layer) -> bool:
     return (
         isinstance(layer, Pool)
-        and (layer.op, layer.window, layer.stride) == ("max", (1, 1), (1, 1))
-        and not any(layer.padding)
+        and (layer.op, layer.windows.single) == ("max", True)
         and (layer.low, layer.high) == (INT8[0], INT8[-1])
     )
