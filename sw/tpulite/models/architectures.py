@@ -97,7 +97,7 @@ class _Builder:
         """Add a layer of products with a multiplier and a bias for each channel."""
         pad, channels = (weight.shape[0] // 2,) * 4, weight.shape[-1]
         sums = NUMBERS.sums(
-            convolve if kind is Conv else convolve_channels,
+            convolve if kind.mixes_channels else convolve_channels,
             self._values[x],
             weight,
             stride=(stride, stride),

@@ -13,8 +13,8 @@ from tpulite.graph.layers import (
     Activation,
     Affine,
     Conv,
-    Depthwise,
     Elementwise,
+    Filter,
     Layer,
     LayerGraph,
     Lut,
@@ -67,18 +67,15 @@ def constant_rows(layer: Layer, config: Config, *, packed_rows: bool = False) ->
     """Return the rows of weights, records and parameters of a layer."""
     size = config.array_size
     match layer:
-        case Conv():
-            records = 0
-            if layer.requantization is not None:
-                short = layer.requantization.channels == 1
-                records = config.short_record_rows if short else config.record_rows
+        case Filter():
+            records, how = 0, layer.requantization
+            if how is not None:
+                records = config.short_record_rows if how.channels == 1 else config.record_rows
             blocks = -(-layer.weight.shape[-1] // size)
+            if not isinstance(layer, Conv):
+                return blocks * (_PHASE_TILES * size + records)
             rows = tile_rows(int4_tiles(layer, config, packed_rows=packed_rows), config)
             return weight_tiles(layer, config, packed_rows=packed_rows) * rows + blocks * records
-        case Depthwise():
-            short = layer.requantization.channels == 1
-            records = config.short_record_rows if short else config.record_rows
-            return -(-layer.weight.shape[-1] // size) * (_PHASE_TILES * size + records)
         case Affine():
             return -(-len(layer.gain) // size) * config.record_rows
         case Lut():

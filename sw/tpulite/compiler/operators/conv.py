@@ -79,7 +79,7 @@ class Convolution(Operator):
         self, layer: Conv, shapes: ShapeRange, config: Config, *, packed_rows: bool
     ) -> None:
         self.layer, self.config = layer, config
-        kh, kw, channels, _ = layer.weight.shape
+        channels = layer.weight.shape[2]
         check_window(layer)
         if channels > MOST_BLOCKS * config.array_size:
             raise ValueError(
@@ -99,16 +99,7 @@ class Convolution(Operator):
             x = Axis1D(weight.shape[1])
         form, records = layer_records(layer, config)
         blocks, n_blocks = (ceil_div(count, config.array_size) for count in weight.shape[2:])
-        self.flat = self._dense is None and (kh, kw, *layer.stride, *layer.padding) == (
-            1,
-            1,
-            1,
-            1,
-            0,
-            0,
-            0,
-            0,
-        )
+        self.flat = self._dense is None and layer.windows.single
         self.facts = _facts(
             config=config,
             y=self._y,

@@ -121,8 +121,7 @@ def compute_cycles(
                 int4=int4_tiles(layer, config, packed_rows=packed_rows),
             )
         case Depthwise():
-            kernel, stride, dilation = layer.weight.shape[:2], layer.stride, layer.dilation
-            cycles = _filter_cycles(kernel, stride, dilation, extents, config)
+            cycles = _filter_cycles(*layer.windows[:3], extents, config)
             if config.lanes < size:  # drained by a command of its own
                 cycles += vectors * drain_interval(Drain.REQUANTIZE, config)
             return Engines(blocks * cycles, 0, blocks * parts)

@@ -173,10 +173,9 @@ def conv_extents(layer: Conv, source: Store, target: Store, config: Config) -> C
 
 def _stores(layer: Conv, source: Store, target: Store) -> tuple[Store, Store]:
     """Return images as columns of pixels if the layer sees pixels only."""
-    geometry = (*layer.weight.shape[:2], *layer.stride, *layer.padding)
     plain = not (source.packed_rows or source.skewed or target.skewed)
     narrow = source.width < source.line or target.width < target.line
-    if geometry == (1, 1, 1, 1, 0, 0, 0, 0) and plain and not (narrow or layer.int16):
+    if layer.windows.single and plain and not (narrow or layer.int16):
         return source.flat(), target.flat()
     return source, target
 
