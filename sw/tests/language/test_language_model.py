@@ -344,8 +344,9 @@ def test_chat_refuses_in_one_line(tpulite, tmp_path, path):
     _FILE.save_gguf(bare, tokenizer=False)
     for words, message in (
         ((bare, "Hello"), "has no tokenizer"),
-        ((tmp_path / "none.gguf", "Hello"), "No such file"),
-        (("smollm3", "Hello"), "smollm3: No such file"),
+        ((tmp_path / "none.gguf", "Hello"), "none.gguf: No such file or directory"),
+        (("smollm3", "Hello"), "smollm3: no such file or model (did you mean smollm2?)"),
+        (("gemma", "Hello"), "gemma: no such file or model; choose from smollm2, story"),
         ((path, "Hello" * 13), "ask for more positions"),
         ((path, "Hello", "--positions", "65"), "has 1 to 64 positions, not 65"),
         ((path, ""), "the prompt is empty"),

@@ -178,6 +178,7 @@ def test_bad_input_is_one_line(tpulite, search, texts, folder, tmp_path):
     for words, message in (
         (("--model", bare), "tokenizer.json is missing: the tokenizer of the encoder"),
         (("--model", "none.onnx"), "none.onnx: No such file"),
+        (("--model", "minilm6"), "minilm6: no such file or model (did you mean minilm?)"),
         (("--model", texts / "b.md"), "is no sentence encoder"),
         (("--model", folder, "--tokenizer", texts / "b.md"), "b.md is no tokenizer"),
     ):

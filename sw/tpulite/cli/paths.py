@@ -9,8 +9,12 @@ from typing import Any
 
 import click
 
-from tpulite.near import which_file
+from tpulite.near import no_such, which_file
 from tpulite.zoo import find_data, find_network
+
+
+def _missing(path: Path) -> ValueError:
+    return ValueError(f"{path}: {os.strerror(errno.ENOENT)}{which_file(path)}")
 
 
 class _Existing(click.Path):
@@ -19,7 +23,7 @@ class _Existing(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if not path.exists():
-            raise ValueError(f"{path}: {os.strerror(errno.ENOENT)}{which_file(path)}")
+            raise _missing(path)
         return path
 
 
@@ -90,14 +94,20 @@ class PackagedModel:
     module: str
     file: str
     package: str  #: The package.
+    others: tuple[str, ...] = ()  #: Names of models that come with tpulite.
 
     def find(self, given: Path) -> Path:
         """Return a path as it is, or where the model lies if the path is its name.
 
-        ValueError if the package is missing, with what to install.
+        ValueError if the package is missing, with what to install, or if there is no such file.
         """
-        if str(given) != self.name or given.exists():
+        if given.exists():
             return given
+        name = str(given)
+        if name == given.stem and name != self.name:
+            raise ValueError(no_such("file or model", name, (self.name, *self.others)))
+        if name != self.name:
+            raise _missing(given)
         found = importlib.util.find_spec(self.module)
         if found is None or not found.submodule_search_locations:
             raise ValueError(
