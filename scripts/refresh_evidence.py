@@ -39,8 +39,11 @@ ROOT = Path(__file__).resolve().parents[1]
 TRUST = ROOT / "docs/trust.md"
 _TB = ROOT / "tb/tpulite_tb"
 _FLIPS = re.compile(r"^<!-- once: `make flips .*?^<!-- end of once -->$", re.MULTILINE | re.DOTALL)
-_DECIDES_NOTHING = (_TB / "harness.py", _TB / "coverage", _TB / "machines.py")
-"""What starts benches, counts what they execute, and names machines, which the RTL shows."""
+_DECIDES_NOTHING = tuple(
+    _TB / name for name in ("harness.py", "coverage", "machines.py", "effort.py", "simulators.py")
+)
+"""What starts benches, counts what they execute, names machines, which the RTL shows, and says
+where benches draw a part: what is recorded draws all."""
 _SYSTEM = (
     "tb/system/test_random_programs.py",
     "tb/system/test_faults.py",

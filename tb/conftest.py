@@ -4,9 +4,8 @@
 of the whole chip on Verilator, unless they are marked ``both_simulators``: with a reason, on Icarus
 in ``make regress`` alone. A test that simulates nothing runs once.
 
-Where Icarus is installed, ``tpulite_tb.simulators`` says which sizes of a bench run where, and
-``tpulite_tb.effort`` how much they draw. ``$TPULITE_REGRESS`` (``make regress``) runs every size on
-both.
+Where Icarus is installed, ``tpulite_tb.simulators`` says which sizes of a bench run where, and how
+much they draw. ``$TPULITE_REGRESS`` (``make regress``) runs every size on both, in full.
 """
 
 import os
@@ -16,9 +15,9 @@ from types import CodeType, FunctionType
 
 import pytest
 
-from tpulite_tb.effort import EFFORT, PART
+from tpulite_tb.effort import EFFORT
 from tpulite_tb.harness import simulate_verilog
-from tpulite_tb.simulators import SIMULATORS, simulators_of
+from tpulite_tb.simulators import PARTS, SIMULATORS, runs_of
 from tpulite_tb.summary import coverage_lines, random_programs
 from tpulite_testing.regress import REGRESS
 
@@ -30,14 +29,16 @@ _NO_ICARUS = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def simulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set ``$SIM`` to the simulator of this run, if the test simulates.
+    """Set ``$SIM`` to the simulator of this run, if the test simulates, and how much it draws.
 
     It must be of every test's own: pytest forgets fixtures that only ``metafunc`` names.
     """
     if name := getattr(request, "param", None):
         monkeypatch.setenv("SIM", name)
-    if request.node.get_closest_marker("part"):
-        monkeypatch.setenv(EFFORT, PART)
+    if EFFORT not in os.environ:
+        part = request.node.get_closest_marker("part")
+        parts = part.args[0] if part else PARTS.get(os.environ.get("SIM", SIMULATORS[0]), 1)
+        monkeypatch.setenv(EFFORT, str(parts))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -54,7 +55,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark of a run that draws less."""
-    config.addinivalue_line("markers", "part: a size beyond the first, which draws a part")
+    config.addinivalue_line("markers", "part(n): a size beyond the first, which draws an nth part")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -71,12 +72,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             benches.setdefault(bench, {}).setdefault(size, []).append(item)
     unneeded = set()
     for sizes in benches.values():
-        chosen = simulators_of(len(sizes))
-        for number, (size, simulators) in enumerate(zip(sizes.values(), chosen, strict=True)):
+        ((first, *_), *_) = sizes.values()
+        chosen = runs_of(first.path.stem.removeprefix("test_"), len(sizes))
+        for size, runs in zip(sizes.values(), chosen, strict=True):
             for item in size:
-                if number:
-                    item.add_marker("part")
-                if _simulator_of(item) not in simulators:
+                if parts := runs.get(_simulator_of(item)):
+                    item.add_marker(pytest.mark.part(parts))
+                else:
                     unneeded.add(item)
     config.hook.pytest_deselected(items=list(unneeded))
     items[:] = [item for item in items if item not in unneeded]

@@ -4,23 +4,23 @@ import os
 
 from tpulite_testing.regress import REGRESS
 
-__all__ = ["EFFORT", "PART", "repeats"]
+__all__ = ["EFFORT", "repeats"]
 
-EFFORT, PART = "TPULITE_EFFORT", "part"
-"""Environment variable, and its value in a run that draws a part."""
+EFFORT = "TPULITE_EFFORT"
+"""Environment variable: of how many parts of its draws a run makes one (default: 1)."""
 
 
 def repeats(count: int) -> int:
     """Return how often a bench repeats something that it draws.
 
     Four-state logic, and another size, show in the first few what they have to show; the full
-    count, which finds rare coincidences, runs on Verilator, which takes a tenth of the time of
-    Icarus, and everywhere in ``make regress``.
+    count, which finds rare coincidences, runs on Verilator, and everywhere in ``make regress``.
+    ``tpulite_tb.simulators`` says how large the parts are.
 
     Parameters
     ----------
     count : int
         How often in full.
     """
-    part = os.environ.get("SIM") == "icarus" or os.environ.get(EFFORT) == PART
-    return -(-count // 4) if part and not REGRESS else count
+    parts = 1 if REGRESS else int(os.environ.get(EFFORT, "1"))
+    return -(-count // parts)

@@ -1,20 +1,32 @@
-"""On which simulators ``make test`` runs the sizes of a bench."""
+"""On which simulators ``make test`` runs the sizes of a bench, and how much they draw there."""
 
-__all__ = ["SIMULATORS", "simulators_of"]
+from collections.abc import Mapping
+
+__all__ = ["PARTS", "SIMULATORS", "runs_of"]
 
 SIMULATORS = ("verilator", "icarus")
 
+PARTS: Mapping[str, int] = {"verilator": 1, "icarus": 12}
+"""Of how many parts of its draws a first size makes one: Icarus takes ten times as long."""
 
-def simulators_of(sizes: int) -> list[tuple[str, ...]]:
-    """Return the simulators of each size of a bench.
+_OTHER_SIZES = 4
+"""The same of a size that runs nowhere else."""
+
+_COMPILED = ("matrix_unit",)
+"""Benches that Icarus takes longer to run in a larger size than a C++ compiler and Verilator."""
+
+
+def runs_of(bench: str, sizes: int) -> list[Mapping[str, int]]:
+    """Return for each size of a bench its simulators, and of how many parts they draw one.
 
     The first size, the smallest that has all of the component, draws in full on Verilator and a
     part on Icarus, so that what only one of them shows has been seen on the other. The rest run on
-    Icarus alone, whose models need no C++.
+    Icarus alone, whose models need no C++, or on Verilator alone if Icarus would take longer.
 
     Examples
     --------
-    >>> simulators_of(3)
-    [('verilator', 'icarus'), ('icarus',), ('icarus',)]
+    >>> runs_of("fifo", 3)[1:]
+    [{'icarus': 4}, {'icarus': 4}]
     """
-    return [SIMULATORS, *[(SIMULATORS[1],)] * (sizes - 1)]
+    other = SIMULATORS[0] if bench in _COMPILED else SIMULATORS[1]
+    return [PARTS, *[{other: _OTHER_SIZES}] * (sizes - 1)]

@@ -30,6 +30,7 @@ from tpulite_rtl.cp.dispatcher import Dispatcher
 from tpulite_rtl.lib.interfaces import FAULT
 from tpulite_rtl.lib.layout import INDEX_BITS, built
 from tpulite_tb.commands import illegal_values, random_command, raw_word, single_bits
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_tb.stream import StreamDriver, StreamMonitor, StreamSink
 
@@ -124,7 +125,7 @@ def command_of(word: int) -> Command | None:
 async def legal_commands_reach_their_engines_in_order(dut, idle: float, stall: float) -> None:
     bench = Bench(dut, idle=idle, stall=stall)
     await reset(dut)
-    commands = [random_command(random.choice(list(ENGINE_OF)), CONFIG) for _ in range(200)]
+    commands = [random_command(random.choice(list(ENGINE_OF)), CONFIG) for _ in range(repeats(200))]
     commands += [command for opcode in ENGINE_OF for command in single_bits(opcode, CONFIG)]
     indices = [random.getrandbits(INDEX_BITS) for _ in commands]
     for command, index in zip(commands, indices, strict=True):
@@ -225,7 +226,7 @@ async def random_words_are_judged_as_by_decode(dut) -> None:
     bench = Bench(dut)
     await reset(dut)
     verdicts = []
-    for _ in range(200):
+    for _ in range(repeats(200)):
         await bench.reset()
         choice = random_command(random.choice(list(ENGINE_OF)), random.choice([None, CONFIG]))
         word = word_of(choice) ^ random.choice([0, 1 << random.randrange(256)])

@@ -214,7 +214,8 @@ async def requantizes_any_sum(dut) -> None:
     config = config_of(dut)
     model = ConvModel(config)
     roundings = [Rounding[name.upper()] for name in config.roundings]
-    rows, used = config.record_rows, 1024
+    rows = config.record_rows
+    used = rows * repeats(1024 // rows)
     records = []
     for _ in range(used * config.row_bytes // 16):
         total, record = draw_scaled(random.choice(roundings))
@@ -256,7 +257,7 @@ async def keeps_completions_that_nobody_takes(dut) -> None:
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
-@cocotb.parametrize(kind=["weights", "image", "record"], prefetch=[0, 1], run=range(3))
+@cocotb.parametrize(kind=["weights", "image", "record"], prefetch=[0, 1], run=range(repeats(3)))
 async def reports_a_fault(dut, kind: str, prefetch: int, run: int) -> None:
     """Code, command and row; nothing behind it is complete."""
     config = config_of(dut)

@@ -13,10 +13,11 @@ from tpulite.arch.config import Config
 from tpulite.arch.interleave import LINE, LINES, MOST_DELAY, WIDE_LINE, least_delay
 from tpulite_rtl.mxu.systolic_array import SystolicArray, psum_width, vector_layout
 from tpulite_tb.bits import pack_lanes, unpack_lanes
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import reset, simulate
 from tpulite_testing.regress import breadth, thinned
 
-TILES = 16
+TILES = repeats(16)
 
 
 def has_int4(dut) -> bool:

@@ -24,6 +24,9 @@ _ALL = tuple(rounding.name.lower() for rounding in Rounding)
 _EFFORT = int(os.environ.get("EFFORT", "1"))
 """Multiplies the commands of a run."""
 
+_SLOW = ("nothing", "reads", "writes", "lanes")
+"""What may refuse often."""
+
 
 def config_of_this_run() -> Config:
     return Config.from_dict(json.loads(os.environ["CONFIG"]))
@@ -39,12 +42,14 @@ async def _drain(dut) -> None:
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
-@cocotb.parametrize(slow=["nothing", "reads", "writes", "lanes"], operation=list(VectorOp))
+@cocotb.parametrize(slow=_SLOW, operation=list(VectorOp))
 async def computes_what_numerics_says(dut, slow: str, operation: VectorOp) -> None:
     """Random commands of one operation, in place or not; buffer or requantizer may refuse often."""
     config = config_of_this_run()
     if operation not in operations(config):
         return
+    if repeats(12) == 1 and slow != _SLOW[operation % len(_SLOW)]:
+        return  # on Icarus each operation meets one of them
     bench = VectorBench(dut, config, stall=0.0 if slow == "nothing" else 0.2)
     for sink in {"reads": bench.reads, "writes": [bench.writes]}.get(slow, []):
         sink.stall(0.7)
