@@ -18,6 +18,7 @@ from tpulite_silicon.design import elaborated
 from tpulite_silicon.families import FAMILIES, part_of
 from tpulite_silicon.synthesis import ecp5_cells_of
 from tpulite_tb.cells import Cells
+from tpulite_tb.effort import repeats
 from tpulite_tb.harness import simulate
 from tpulite_testing.regress import breadth
 
@@ -57,15 +58,18 @@ async def multiplies_pairs_of_operands(dut) -> None:
     """All values of both operands, and drawn summands, whose sums may wrap.
 
     Values take turns among the multipliers, so that each of these meets all their bits.
-    On Icarus, which is slow, the first and the last value of one operand, and some more.
+    On Icarus, which is slow, the first and the last value of one operand and some more, and a part
+    of those of the other.
     """
     a_width, b_width, width = len(dut.a) // _PARALLEL, len(dut.b), len(dut.c)
     a_values = range(-1 << (a_width - 1), 1 << (a_width - 1))
+    b_values = range(-1 << (b_width - 1), 1 << (b_width - 1))
     starts = list(a_values[::_PARALLEL])
     if cocotb.SIM_NAME == "Icarus Verilog":
         starts = [starts[0], starts[-1], random.choice(starts)]
+        b_values = [b_values[0], b_values[-1], *random.choices(b_values, k=repeats(len(b_values)))]
     for start in starts:
-        for b in range(-1 << (b_width - 1), 1 << (b_width - 1)):
+        for b in b_values:
             turn = b % _PARALLEL
             row = [start + (turn + place) % _PARALLEL for place in range(_PARALLEL)]
             dut.a.value = _pack(row, a_width)

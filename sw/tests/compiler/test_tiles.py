@@ -81,9 +81,9 @@ def convolution(rng, kernel: int, channels: int) -> Conv:
     )
 
 
-def drawn(rng, family: str) -> tuple[Layer, int, int, Callable[..., np.ndarray]]:
-    """Return a layer, its channels before and behind, and its oracle."""
-    channels = int(rng.choice([5, 16, 33]))
+def drawn(rng, family: str, n: int) -> tuple[Layer, int, int, Callable[..., np.ndarray]]:
+    """Return a layer, its channels before and behind, and its oracle, for an array of ``n``."""
+    channels = int(rng.choice([n // 3, n, 2 * n + 1]))
     if family.startswith("depthwise"):
         stride, kernel = map(int, family.split()[1:])
         layer = depthwise(rng, stride, channels, kernel)
@@ -105,7 +105,7 @@ def drawn(rng, family: str) -> tuple[Layer, int, int, Callable[..., np.ndarray]]
 def test_every_strategy_of_tiles_is_exact(name, batch, family, monkeypatch):
     """Each is forced, whatever it costs; the oracle is a loop over the definition."""
     rng, config = np.random.default_rng(len(family) + batch), CONFIGS[name]
-    layer, before, behind, oracle = drawn(rng, family)
+    layer, before, behind, oracle = drawn(rng, family, config.array_size)
     size = tuple(int(v) for v in rng.integers(9, 17, 2))
     out = layer._infer(Activation((*size, before))).shape[:2]
     shapes = {"x": Activation((*size, before)), "y": Activation((*out, behind))}
