@@ -3,10 +3,11 @@
 LiteRT's positions have ten fractional bits, or are floats. If an axis grows by a power of two, or
 shrinks by any number, its weights are small integers over one denominator, so that all kernels
 compute the same sums and differ in how they round. Outputs whose distance is the factor form a
-phase, which is a depthwise convolution; the phases of a row are channels of one.
+phase, which is a depthwise convolution.
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -21,8 +22,6 @@ from tpulite.quant.lower.movement import lower_movement
 from tpulite.quant.tensors import UnsupportedError
 
 _LARGEST_WEIGHT = 255
-_VECTOR = 32
-"""Channels of phases lie apart by multiples of it, so that any machine moves them as vectors."""
 
 
 @dataclass(frozen=True)
@@ -76,45 +75,41 @@ def _growth(node: Node, inputs: int, outputs: int) -> _Growth:
 
 
 def _grow(node: Node, context: GraphContext, axes: list[_Growth]) -> None:
-    """Emit a depthwise convolution for each row of phases, and what puts pixels side by side."""
+    """Emit a depthwise convolution for each phase, and what puts their pixels side by side."""
     target = node.outputs[0]
     source = context.requantized(node, node.inputs[0], target)
     y, x = axes
     height, width, channels = context.read(source).shape
-    phases = len(x.weights)
-    apart = channels if phases == 1 else -(-channels // _VECTOR) * _VECTOR
-    each = np.minimum(np.arange(apart), channels - 1)
-    source = _repeated(node, context, source, axes, tuple(np.tile(each, phases).tolist()))
-    rows = []
-    for number, weights in enumerate(y.weights):
-        kernel = np.multiply.outer(weights, x.weights)
-        common = np.gcd.reduce(kernel, axis=(0, 2))[:, np.newaxis]
-        kernel, sums = kernel // common, kernel.sum(axis=(0, 2)) // common[:, 0]
+    source = _with_edges(node, context, source, axes)
+    phases = []
+    for down, across in product(y.weights, x.weights):
+        kernel = np.multiply.outer(down, across)
+        kernel //= np.gcd.reduce(kernel, axis=None)
         if kernel.max() > _LARGEST_WEIGHT:
             raise UnsupportedError(
                 f"its interpolation weights reach {kernel.max()}, more than 8 bits"
             )
         zero = -128 if kernel.max() > INT8[-1] else 0
-        row = f"{node.name}/{number}"
-        context.declare(row, (height, width, phases * apart))
-        weight = np.repeat(kernel.transpose(0, 2, 1) + zero, apart, axis=2)
+        phase = f"{node.name}/{len(phases)}"
+        context.declare(phase, (height, width, channels))
+        weight = np.repeat(kernel[..., np.newaxis] + zero, channels, axis=2)
         context.emit(
             Depthwise,
-            row,
+            phase,
             (source,),
-            row,
+            phase,
             weight=weight.astype(np.int8),
-            requantization=_rounded(node, context, np.repeat(sums, apart)),
+            requantization=_rounded(node, context, kernel.sum(keepdims=True).reshape(1)),
             weight_zero_point=zero,
         )
-        rows.append(row)
+        phases.append(phase)
     context.write(target)
     context.emit(
         DepthToSpace,
         node.name,
-        tuple(rows),
+        tuple(phases),
         target,
-        block=(len(y.weights), phases),
+        block=(len(y.weights), len(x.weights)),
         channels=channels,
         crop=(y.crop, x.crop),
     )
@@ -139,24 +134,18 @@ def _shrink(node: Node, context: GraphContext, steps: list[int]) -> None:
     )
 
 
-def _repeated(
-    node: Node,
-    context: GraphContext,
-    source: str,
-    axes: list[_Growth],
-    channels: tuple[int, ...],
-) -> str:
-    """Return the image with its edges repeated, as all kernels do, and with these channels."""
+def _with_edges(node: Node, context: GraphContext, source: str, axes: list[_Growth]) -> str:
+    """Return the image with its edges repeated, as all kernels do."""
     *sides, depth = context.activations[source].shape
-    if not any(any(axis.repeated) for axis in axes) and len(channels) == depth:
+    if not any(any(axis.repeated) for axis in axes):
         return source
     rows, columns = (
         (*[0] * axis.repeated[0], *range(side), *[side - 1] * axis.repeated[1])
         for side, axis in zip(sides, axes, strict=True)
     )
-    wide = f"{node.name}/repeated"
-    context.declare(wide, (len(rows), len(columns), len(channels)))
-    fields = {"rows": rows, "columns": columns, "channels": channels}
+    wide = f"{node.name}/edges"
+    context.declare(wide, (len(rows), len(columns), depth))
+    fields = {"rows": rows, "columns": columns, "channels": tuple(range(depth))}
     context.emit(Pick, wide, (source,), wide, **fields)
     return wide
 
