@@ -96,6 +96,12 @@ class Layer:
     in_place = False
     """Whether it may overwrite an input: it computes each vector from those at the same place."""
 
+    reads_runs = False
+    """Whether it reads rows as one run of pixels, without gaps between them."""
+
+    view = False
+    """Whether who reads it reads a part of its input instead, so that nothing is to be done."""
+
     channels_apart = True
     """Whether blocks of its output's channels can be computed one after the other."""
 

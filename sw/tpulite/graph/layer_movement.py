@@ -73,8 +73,7 @@ class Pick(Layer):
     columns: Indices
     channels: Indices
     transposed: bool = False  #: Whether height and width change places.
-    #: Whether who reads it reads a part of the input instead, so that nothing is to be done.
-    view: bool = False
+    view: bool = False  #: Whether readers read a part of the input instead.
 
     def __post_init__(self) -> None:
         """Make Python's integers of others, such as NumPy's, which wrap around."""
@@ -160,6 +159,7 @@ class DepthToSpace(Layer):
 class Reshape(Layer):
     """The same elements in row-major order [height, width, channels], in another shape."""
 
+    reads_runs = True
     channels_apart = False
 
     def check(self, activations: tuple[Activation, ...], output: Activation) -> None:

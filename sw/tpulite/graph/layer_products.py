@@ -208,7 +208,6 @@ class TransposedConv(Layer):
     int16: bool = False
 
     mixes_channels = on_array = True
-    channels_apart = False
     #: They have none of what those of :class:`Conv` may have.
     dilation = (1, 1)
     digits = None

@@ -95,7 +95,7 @@ class Pool(Layer):
     low: int = INT8[0]
     high: int = INT8[-1]
 
-    by_channel = True
+    by_channel = reads_runs = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

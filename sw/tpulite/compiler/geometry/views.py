@@ -1,6 +1,6 @@
 """Activations that are parts of others."""
 
-from tpulite.graph.layers import LayerGraph, Pick
+from tpulite.graph.layers import LayerGraph
 
 
 def view_roots(layers: LayerGraph) -> dict[str, str]:
@@ -13,7 +13,7 @@ def view_roots(layers: LayerGraph) -> dict[str, str]:
     """
     roots: dict[str, str] = {}
     for layer in layers.layers:
-        if isinstance(layer, Pick) and layer.view:
+        if layer.view:
             source = layer.inputs[0]
             roots[layer.output] = roots.get(source, source)
     return roots

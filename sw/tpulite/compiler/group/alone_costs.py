@@ -16,7 +16,6 @@ from tpulite.compiler.plan.pool_cuts import PoolPlan
 from tpulite.compiler.plan.rows import RowsPlan
 from tpulite.compiler.plan.space import Space
 from tpulite.compiler.plan.strips import StripPlan
-from tpulite.graph.layers import Pick
 
 
 class Cost(NamedTuple):
@@ -64,7 +63,7 @@ def alone_cost(table: GraphTable, index: int, resident: frozenset[str], limit: i
         Rows of the unified buffer that may be used.
     """
     layer = table.layers.layers[index]
-    if isinstance(layer, Pick) and layer.view:
+    if layer.view:
         return Cost(0, 0, 0, 0, 0)
     plan = _plan(table, index, resident, limit)
     if isinstance(plan, RowsPlan) and plan.tiles is not None:

@@ -14,7 +14,7 @@ from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.live import LiveActivations
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.place.views import InDram, StoreExtents
-from tpulite.graph.layers import Depthwise, LayerGraph, Made, Pick, Pool, Reshape
+from tpulite.graph.layers import Depthwise, LayerGraph, Made, Pick, Reshape
 from tpulite.layout import pack_activations
 from tpulite.program import PackedRows, TensorSpec
 
@@ -167,7 +167,7 @@ def fixed_lines(layers: LayerGraph) -> set[str]:
     """
     found = {*layers.inputs, *layers.outputs, *layers.constants}
     for layer in layers.layers:
-        if isinstance(layer, Reshape | Pool):
+        if layer.reads_runs:
             found.update(layer.inputs)
         if isinstance(layer, Reshape):
             found.add(layer.output)

@@ -6,7 +6,6 @@ from math import prod
 from tpulite.graph.layers import (
     Affine,
     Concat,
-    Conv,
     Elementwise,
     Layer,
     LayerGraph,
@@ -15,6 +14,7 @@ from tpulite.graph.layers import (
     Pick,
     Softmax,
     has_int16,
+    is_pointwise,
 )
 
 
@@ -87,10 +87,6 @@ def _operands(layer: Layer, pick: Pick, layers: LayerGraph) -> list[Pick] | None
     rows, columns = pick.rows, pick.columns
     chosen = dict.fromkeys(layer.inputs, (rows, columns))
     match layer:
-        case Conv():
-            alone = layer.weight.shape[:2] == layer.stride == (1, 1)
-            if not alone or any(layer.padding):
-                return None
         case Elementwise():
             if shapes[0][:2] != shapes[1][:2]:  # the second one is the same for all pixels
                 chosen.pop(layer.inputs[1])
@@ -100,7 +96,7 @@ def _operands(layer: Layer, pick: Pick, layers: LayerGraph) -> list[Pick] | None
             chosen[layer.inputs[1]] = rows, tuple(range(shapes[1][1]))
         case Concat(axis=2) | Affine() | Lut() | Softmax():
             pass
-        case _:
+        case _ if not is_pointwise(layer):
             return None
     whole = {
         name: tuple(tuple(range(n)) for n in shape)

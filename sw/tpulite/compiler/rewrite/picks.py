@@ -15,8 +15,6 @@ from tpulite.graph.layers import (
     Layer,
     LayerGraph,
     Pick,
-    Pool,
-    Reshape,
 )
 from tpulite.graph.requantization import IDENTITY
 
@@ -71,7 +69,7 @@ def mark_views(layers: LayerGraph, config: Config) -> LayerGraph:
     A part is a box: consecutive rows, columns and channel blocks, which begin at beats. Results of
     the network are copied, and so is what is read as one run of pixels: by reshapes and pooling.
     """
-    runs = {x for layer in layers.layers if isinstance(layer, Pool | Reshape) for x in layer.inputs}
+    runs = {x for layer in layers.layers if layer.reads_runs for x in layer.inputs}
     copied = runs | {*layers.outputs}
     marked = (
         replace(layer, view=True)
