@@ -113,7 +113,7 @@ def opened(data):
 def calls_of(data):
     graph = as_library(simplify(load_onnx(data, "net")), Exactness.ORT)
     reasons = ("",) * len(graph.nodes)
-    segment = HostSegment(graph.nodes, graph.inputs, graph.outputs, reasons, 0, True)
+    segment = HostSegment(graph.nodes, graph.inputs, graph.outputs, reasons, 0, graph.format)
     planned = planned_calls(segment, graph, Exactness.ORT)
     calls = []
     for node, call in planned:

@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,3 +131,48 @@ def test_averages_of_all_sums_are_the_librarys(tmp_path):
         got = run_c(library, call, [a.transpose(0, 2, 3, 1)], (1, 16, 1, 1), "uint8")
         due = run_library(data, {"x0": real(a, 130, 0.05)})
         np.testing.assert_array_equal(real(got, 90, 0.017), due)
+
+
+def litert_network(op, shapes, scales, points):
+    """Return a graph of an operator of int8 with LiteRT's numerics, and its node."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
+    data = network(op, "int8", points, scales, shapes)
+    graph = as_library(simplify(load_onnx(data, "net")), Exactness.LITERT_REF)
+    return graph, next(node for node in graph.nodes if node.source == op)
+
+
+def test_pairs_of_bytes_with_litert_s_numerics_are_those_of_litert(tmp_path):
+    points, scales, whole = (3, -9, 14), (0.05, 0.031, 0.0731), (2, 2, 3, 4, 5)
+    graph, node = litert_network("Add", (whole, whole), scales, points)
+    planned = library_call(node, graph, Exactness.LITERT_REF)
+    assert planned is not None
+    from tpulite.runtime.host.libraries import open_library
+    from tpulite_testing.files.tflite_builder import Builder
+
+    b = Builder()
+    ends = [b.input(whole, *each) for each in zip(scales[:2], points[:2], strict=True)]
+    made = b.tensor(whole, scales[2], points[2])
+    options = {"options_type": "AddOptions", "potScaleInt16": False}
+    run = open_library(b.build(b.operator("ADD", ends, [made], **options)), "tflite", "litert-ref")
+    call, rng = planned.make(), np.random.default_rng(9)
+    library = compiled(tmp_path, call)
+    order = [node.inputs.index(name) for name in planned.reads]
+    for _ in range(20):
+        operands = [rng.integers(-128, 128, whole).astype(np.int8) for _ in range(2)]
+        got = run_c(library, call, [operands[i] for i in order], whole, "int8")
+        np.testing.assert_array_equal(got, run(operands)[0])
+
+
+def test_functions_that_go_by_position_are_no_tables():
+    graph, _ = litert_network("Tanh", ((1, 37),), (0.03, 1 / 32), (4, 9))
+    *_, change = (each for each in graph.nodes if each.op == "requantize")
+    for exact, shape in ((Exactness.LITERT_REF, (1, 37)), (Exactness.LITERT_OPT, (1, 64))):
+        tensors = {name: replace(x, shape=shape) for name, x in graph.tensors.items()}
+        planned = library_call(change, replace(graph, tensors=tensors), exact)
+        assert planned is not None
+        fields = planned.make().fields
+        assert not isinstance(fields, int) and fields["count"] == shape[1]
+    planned = library_call(change, graph, Exactness.LITERT_OPT)
+    assert planned is not None
+    with pytest.raises(ValueError, match="no function of one byte"):
+        planned.make()

@@ -124,8 +124,8 @@ class Answering:
         """Return the libraries that answers depend on."""
         found: dict[str, Library] = {}
         graph = self.model.graph
-        if any(host.segment.library for host in self.model.plan.hosts):
-            package, extra = library_package(graph.format)
+        for library in {host.segment.library for host in self.model.plan.hosts} - {""}:
+            package, extra = library_package(library)
             found[package] = package, extra, f"the CPU part of {graph.name}"
         if self.oracle is not None:
             package, extra = oracle_package(self.oracle)

@@ -22,7 +22,7 @@ from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import FUNCTIONS
-from tpulite.quant.own import is_own
+from tpulite.quant.own import is_own, settled_pair
 from tpulite.quant.partition import HostSegment
 
 _OF_ONE_NUMBER = FUNCTIONS | {"dequantize"}
@@ -79,7 +79,9 @@ def library_call(node: Node, graph: Graph, exact: Exactness) -> PlannedCall | No
     tensors = [graph.tensors[name] for name in node.inputs if name]
     y = graph.tensors[node.outputs[0]]
     if all(map(_has_bytes, (*tensors, y))):
-        if node.op in _PAIRS and len(tensors) == 2 and (order := _full_first(tensors, y)):
+        pair = node.op in _PAIRS and len(tensors) == 2
+        pair = pair and (exact.ort or settled_pair(node, graph, exact) is not None)
+        if pair and (order := _full_first(tensors, y)):
             reads = order[0].name, order[1].name
             return PlannedCall(reads, lambda: _pair(trial, *order, y))
         if node.source in _AVERAGES and node.op == "mean" and y.shape[-1] == tensors[0].shape[-1]:

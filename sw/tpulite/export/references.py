@@ -92,7 +92,7 @@ def _can_run(model: Model) -> bool:
     return all(
         name in origins
         for segment in model.segments
-        if isinstance(segment, HostSegment) and segment.library
+        if isinstance(segment, HostSegment) and segment.library == model.graph.format
         for name in (*segment.inputs, *segment.outputs)
     )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment
+from tpulite.quant.runners import library_of
 from tpulite.runtime.host.part import HostPart
 
 BYTES = 256
@@ -78,8 +79,11 @@ class Trial:
         compute = self.opened()
         result = np.zeros(BYTES, self.graph.tensors[self.nodes[-1].outputs[0]].dtype)
         places = np.arange(math.prod(x.shape))
-        for start in range(0, BYTES, len(places)):
-            chosen = (start + places) % BYTES
+        if self.exactness in (Exactness.LITERT_OPT, Exactness.LITERT_XNNPACK):
+            tried = [np.full(places.shape, byte) for byte in range(BYTES)]  # each at every place
+        else:
+            tried = [(start + places) % BYTES for start in range(0, BYTES, len(places))]
+        for chosen in tried:
             found = compute({x.name: chosen})
             result[chosen] = found
             if not np.array_equal(result[chosen], found):
@@ -133,7 +137,8 @@ class Trial:
         """Return what computes the result, flat, from activations: floats, or integers' bytes."""
         activations = self._activations()
         inputs, outputs = tuple(x.name for x in activations), self.nodes[-1].outputs[:1]
-        segment = HostSegment(self.nodes, inputs, outputs, ("",) * len(self.nodes), 0, True)
+        library = library_of(self.nodes, self.graph, self.exactness)
+        segment = HostSegment(self.nodes, inputs, outputs, ("",) * len(self.nodes), 0, library)
         part = HostPart(self.graph, segment, self.exactness).open()
 
         def typed(x: Tensor, value: NDArray) -> NDArray:

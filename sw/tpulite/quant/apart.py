@@ -1,4 +1,4 @@
-"""Operators of LiteRT that choose the scale of their result: a QUANTIZE of its own changes it."""
+"""Operators of ONNX that LiteRT has only between tensors of one scale: a QUANTIZE changes it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,11 +15,12 @@ _RESULTS = {"sigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}
 
 
 def requantize_apart(graph: Graph) -> Graph:
-    """Return a network in which average pools and concatenations change no scale.
+    """Return a network in which operators whose kernels ignore or refuse scales change none.
 
-    A pool's result is requantized, and what a concatenation reads, as TFLite's converter does it;
-    so are results of sigmoid and tanh, which have one scale. The activation of a concatenation
-    stands behind it.
+    Results of pools, maxima and minima over axes are requantized, and what concatenations, maxima
+    and minima read, as TFLite's converter does it; so are results of sigmoid and tanh, which have
+    one scale. The activation of a concatenation stands behind it. LiteRT's NEG negates integers,
+    whatever they mean: negations are products with -1.
     """
     tensors = dict(graph.tensors)
     nodes = tuple(each for node in graph.nodes for each in _apart(node, tensors))
@@ -28,8 +29,7 @@ def requantize_apart(graph: Graph) -> Graph:
 
 def _apart(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
     """Yield a node with those that requantize before and behind it; add their tensors."""
-    rules = {"average_pool": _pool, "concat": _concat} | dict.fromkeys(_RESULTS, _of_one_scale)
-    rule = rules.get(node.op)
+    rule = _RULES.get(node.op)
     ends = [tensors[name] for name in (*node.inputs, *node.outputs) if name]
     known = all(x.quantization is not None and x.dtype in _BYTES for x in ends)
     if rule is None or not known or len({x.dtype for x in ends}) > 1:
@@ -40,7 +40,8 @@ def _apart(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
 
 def _pool(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
     x, y = tensors[node.inputs[0]], tensors[node.outputs[0]]
-    yield from _requantized(node, replace(y, quantization=x.quantization), "mean", tensors)
+    role = "mean" if node.op == "average_pool" else "extreme"
+    yield from _requantized(node, replace(y, quantization=x.quantization), role, tensors)
 
 
 def _of_one_scale(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
@@ -62,7 +63,8 @@ def _requantized(node: Node, made: Tensor, role: str, tensors: dict[str, Tensor]
     yield Node(f"{name}/requantize", "requantize", (name,), node.outputs, {}, node.source)
 
 
-def _concat(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
+def _operands(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    """Yield what gives the operands of a node the scale of its result, and the node."""
     y, inputs = tensors[node.outputs[0]], []
     for index, x in enumerate(tensors[name] for name in node.inputs):
         name = x.name
@@ -71,12 +73,35 @@ def _concat(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
             tensors[name] = replace(x, name=name, quantization=y.quantization, data=None)
             yield Node(f"{name}/requantize", "requantize", (x.name,), (name,), {}, node.source)
         inputs.append(name)
+    yield replace(node, inputs=tuple(inputs))
+
+
+def _concat(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    *before, joined = _operands(node, tensors)
+    yield from before
     activation = node.attributes.get("activation", "none")
     if activation == "none":
-        yield replace(node, inputs=tuple(inputs))
+        yield joined
         return
     name = unique_name(f"{node.name}/joined", tensors)
-    tensors[name] = replace(y, name=name)
+    tensors[name] = replace(tensors[node.outputs[0]], name=name)
     attributes = {**node.attributes, "activation": "none"}
-    yield replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes)
+    yield replace(joined, outputs=(name,), attributes=attributes)
     yield Node(f"{name}/{activation}", activation, (name,), node.outputs, {}, node.source)
+
+
+def _negation(node: Node, tensors: dict[str, Tensor]) -> Iterator[Node]:
+    dtype, name = tensors[node.inputs[0]].dtype, unique_name(f"{node.name}/minus_one", tensors)
+    zero = 1 if dtype == "uint8" else 0
+    meaning = Quantization(np.ones(1, np.float32), np.array([zero]))
+    tensors[name] = Tensor(name, (1,), dtype, meaning, np.array([zero - 1], dtype))
+    yield replace(node, op="mul", inputs=(*node.inputs, name), attributes={"activation": "none"})
+
+
+_RULES = {
+    **dict.fromkeys(("average_pool", "max_pool", "reduce_max", "reduce_min"), _pool),
+    **dict.fromkeys(_RESULTS, _of_one_scale),
+    **dict.fromkeys(("maximum", "minimum"), _operands),
+    "concat": _concat,
+    "neg": _negation,
+}

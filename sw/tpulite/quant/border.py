@@ -4,13 +4,11 @@ The reasons are in docs/decisions/0026-the-border.md.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from math import prod
 
-from tpulite.graph.graph import Graph, Node
+from tpulite.graph.graph import Node
 from tpulite.graph.layers import Reshape
 from tpulite.graph.macs import macs_of
-from tpulite.quant.exactness import Exactness
 from tpulite.quant.own import is_own
 from tpulite.quant.placed import Placed
 
@@ -64,25 +62,6 @@ def taken_along(placed: Placed, *, strict: bool) -> dict[str, str]:
     if not placed.libraries:
         return taken
     return taken | _cheap(placed) | _without_tensor(placed)
-
-
-def library_levels(graph: Graph, exactness: Exactness, levels: Mapping[str, int]) -> frozenset[int]:
-    """Return the segments of the CPU that a library must run.
-
-    They are those with an operator that numpy lacks, and those that need a tensor of such a segment
-    that is none of the file: a library computes it again.
-    """
-    origins = {} if graph.source is None else graph.source.origins
-    producer = {name: node.name for node in graph.nodes for name in node.outputs}
-    found: set[int] = set()
-    for node in graph.nodes:
-        level = levels[node.name]
-        if level % 2:
-            continue
-        unnamed = (name for name in node.inputs if name in producer and name not in origins)
-        if not is_own(node, graph, exactness) or found & {levels[producer[x]] for x in unnamed}:
-            found.add(level)
-    return frozenset(found)
 
 
 def _reordered(placed: Placed) -> dict[str, str]:
@@ -198,6 +177,6 @@ def _without_tensor(placed: Placed) -> dict[str, str]:
             if name not in producer or name in origins:
                 continue
             for mine, other in ((node, producer[name]), (producer[name], node)):
-                if levels[mine.name] % 2 and levels[other.name] in placed.libraries:
+                if levels[mine.name] % 2 and placed.runners.get(other.name) == graph.format:
                     taken[mine.name] = f"the file has no tensor between it and {other.name!r}"
     return taken

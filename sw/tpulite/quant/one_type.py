@@ -20,10 +20,10 @@ _HALF = 128
 def with_one_type(graph: Graph) -> Graph:
     """Return a network whose quantized operators read and write one type.
 
-    If one of them mixes types, or has uint8 weights with scales of channels, all uint8 tensors
-    become int8: integers and zero points less 128, which mean the same. Inputs, outputs and states
-    keep their type. Weights lose zero points that LiteRT's kernels do not have, where int8 holds
-    the difference.
+    If one of them mixes types, has uint8 weights with scales of channels, or multiplies uint8
+    activations, all uint8 tensors become int8: integers and zero points less 128, which mean the
+    same. Inputs, outputs and states keep their type. Weights lose zero points that LiteRT's kernels
+    do not have, where int8 holds the difference.
     """
     if any(_mixes(node, graph) for node in graph.nodes):
         graph = _signed_graph(graph)
@@ -46,6 +46,8 @@ def has_strange_zero_point(node: Node, weight: Tensor) -> bool:
 def _mixes(node: Node, graph: Graph) -> bool:
     if node.op in _CHANGES:
         return False
+    if node.op == "matmul" and graph.tensors[node.inputs[0]].dtype == "uint8":
+        return True
     ends = [graph.tensors[name] for name in (*node.inputs, *node.outputs) if name]
     several = any(
         _is_unsigned(x) and x.quantization and len(x.quantization.scale) > 1 for x in ends

@@ -40,7 +40,14 @@ def pair_of(node: Node, graph: Graph, exactness: Exactness) -> Elementwise | Non
 
     Its images are the tensors in their own shapes; numpy broadcasts them.
     """
-    if exactness.is_of_format(graph.format) or node.op not in _PAIRS or len(node.inputs) != 2:
+    if exactness.is_of_format(graph.format) or node.op not in _PAIRS:
+        return None
+    return settled_pair(node, graph, exactness)
+
+
+def settled_pair(node: Node, graph: Graph, exactness: Exactness) -> Elementwise | None:
+    """Return the layer of a pair, if its results do not depend on where an element is."""
+    if len(node.inputs) != 2:
         return None
     try:
         a, b, y = (quantized(graph.tensors[x]) for x in (*node.inputs, node.outputs[0]))

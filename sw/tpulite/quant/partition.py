@@ -7,13 +7,9 @@ from tpulite.counted import first_of
 from tpulite.graph.graph import Graph, Node
 from tpulite.graph.layers import LayerGraph
 from tpulite.graph.macs import macs_of
-from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.network import joined
-from tpulite.quant.own import is_own
 from tpulite.quant.placed import Placed
-
-_ROUNDING = ("add", "dequantize", "mul", "quantize", "requantize", "softmax", "sub")
-"""Operators that numpy computes with each library's rounding."""
+from tpulite.quant.runners import in_turn
 
 
 class RefusedError(ValueError):
@@ -56,8 +52,7 @@ class HostSegment(Segment):
 
     reasons: tuple[str, ...]  #: For each node, why.
     macs: int  #: Its multiplications.
-    #: Whether the library of the file's format must run it, as numpy lacks an operator of it.
-    library: bool
+    library: str  #: Format of the part that a library runs; empty if numpy runs the nodes.
 
 
 @dataclass(frozen=True)
@@ -93,49 +88,19 @@ def partition(placed: Placed, *, strict: bool = False) -> tuple[Segment, ...]:
             layers = joined(placed.contexts[level], name, inputs, outputs)
             segments.append(MachineSegment(nodes, inputs, outputs, layers))
         else:
-            segments += _host_segments(placed, nodes, library=level in placed.libraries)
+            segments += _host_segments(placed, nodes)
     return tuple(segments)
 
 
-def _host_segments(
-    placed: Placed, nodes: tuple[Node, ...], *, library: bool
-) -> Iterator[HostSegment]:
-    """Yield segments of nodes that the host runs without the machine in between.
-
-    If the library has other numerics, it runs none of the nodes whose rounding numpy knows: those
-    are segments between its own.
-    """
-    graph, exactness = placed.graph, placed.exactness
-    parts = [nodes]
-    if library and not exactness.is_of_format(graph.format):
-        parts = _by_definition(graph, exactness, nodes)
-    for part in parts:
+def _host_segments(placed: Placed, nodes: tuple[Node, ...]) -> Iterator[HostSegment]:
+    """Yield segments of nodes that the host runs without the machine in between."""
+    graph = placed.graph
+    for library, part in in_turn(nodes, placed.runners):
         inputs, outputs = _borders(graph, part)
         placements = (placed.placements[node.name] for node in part)
         reasons = tuple(each.reason or "between operators on the CPU" for each in placements)
         macs = sum(macs_of(node, graph) for node in part)
-        foreign = len(parts) == 1 or not all(is_own(node, graph, exactness) for node in part)
-        yield HostSegment(part, inputs, outputs, reasons, macs, library and foreign)
-
-
-def _by_definition(
-    graph: Graph, exactness: Exactness, nodes: tuple[Node, ...]
-) -> list[tuple[Node, ...]]:
-    """Part nodes into those that a library runs and those that round by definition, in turn."""
-    origins = {} if graph.source is None else graph.source.origins
-    turn: dict[str, int] = {}  # of each tensor; numpy has the odd ones
-    parts: dict[int, list[Node]] = {}
-    for node in nodes:
-        last = max((turn[name] for name in node.inputs if name in turn), default=0)
-        if is_own(node, graph, exactness):
-            ends = (*(name for name in node.inputs if name in turn), *node.outputs)
-            named = all(name in origins for name in ends)
-            own = last + (last % 2 == 0 and named and node.op in _ROUNDING)
-        else:
-            own = last + last % 2
-        turn.update(dict.fromkeys(node.outputs, own))
-        parts.setdefault(own, []).append(node)
-    return [tuple(parts[own]) for own in sorted(parts)]
+        yield HostSegment(part, inputs, outputs, reasons, macs, library)
 
 
 def _file_name(graph: Graph, name: str) -> str:

@@ -5,11 +5,12 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tpulite.graph.graph import Graph, Node
-from tpulite.quant.border import library_levels, taken_along
+from tpulite.quant.border import taken_along
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
 from tpulite.quant.lower.network import lower_node
 from tpulite.quant.placed import NodePlacement, Placed
+from tpulite.quant.runners import runners_of
 from tpulite.quant.tensors import UnsupportedError
 
 NATURAL_HOST = frozenset(
@@ -60,7 +61,7 @@ def place(
     """
     while True:
         placed = _place(graph, exactness, along, lacking, vector)
-        alone = placed if library else replace(placed, libraries=frozenset())
+        alone = placed if library else replace(placed, runners={})
         more = taken_along(alone, strict=strict)
         if not more:
             return placed
@@ -103,8 +104,8 @@ def _place(
         on_host = placement.engine == "host" or moves
         placements[node.name] = placement
         levels[node.name] = level + (level % 2 == on_host)
-    libraries = library_levels(graph, exactness, levels)
-    return Placed(graph, exactness, placements, levels, contexts, libraries, along)
+    runners = runners_of(graph, exactness, levels)
+    return Placed(graph, exactness, placements, levels, contexts, runners, along)
 
 
 def _requantizes(node: Node, graph: Graph, exactness: Exactness) -> bool:

@@ -30,6 +30,12 @@ class Placed:
     #: Number of each node's segment: those of the host are even, those of the machine odd.
     levels: Mapping[str, int]
     contexts: Mapping[int, GraphContext]  #: Layers of each segment of the machine.
-    #: Segments of the host that a library must run, as numpy lacks an operator of them.
-    libraries: frozenset[int]
+    #: For each node of the host, the format of the part in which a library runs it; empty if that
+    #: is numpy.
+    runners: Mapping[str, str]
     along: Mapping[str, str]  #: Nodes that the machine could run and the host takes along, and why.
+
+    @property
+    def libraries(self) -> frozenset[int]:
+        """Segments of the host with nodes that a library runs."""
+        return frozenset(self.levels[name] for name, library in self.runners.items() if library)

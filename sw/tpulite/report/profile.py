@@ -194,8 +194,8 @@ def profile_runs(model: Model, runs: Sequence[TracedRun], device: str) -> Profil
     for segment in model.segments:
         if isinstance(segment, HostSegment):
             names = dict.fromkeys(node.source or node.op.upper() for node in segment.nodes)
-            library = library_name(model.graph.format, model.exactness)
-            where = library if segment.library else "numpy"
+            library = segment.library
+            where = library_name(library, model.exactness) if library else "numpy"
             nodes = tuple(node.name for node in segment.nodes)
             part = ", ".join(names), where, {}, 0, 0, 0, 0.0, _NOTHING, nodes
             layers.append(LayerProfile(*part))

@@ -46,12 +46,12 @@ class OperatorSummary:
 def summarize(placed: Placed) -> tuple[OperatorSummary, ...]:
     """Describe every operator of a network."""
     graph = placed.graph
-    library = library_name(graph.format, placed.exactness)
     summaries = []
     for node in graph.nodes:
         placement = placed.placements[node.name]
-        by_library = placed.levels[node.name] in placed.libraries
-        summaries.append(_describe(node, graph, placement, library if by_library else ""))
+        runner = placed.runners.get(node.name)
+        library = library_name(runner, placed.exactness) if runner else ""
+        summaries.append(_describe(node, graph, placement, library))
     return tuple(summaries)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from tpulite.frontend.padding import is_cropped, pad_same, whole_windows
 from tpulite.frontend.tflite.builder import ModelBuilder, schema
+from tpulite.frontend.tflite.codes import CODES
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 
 _REDUCTIONS = ("mean", "sum", "reduce_max", "reduce_min")
@@ -37,67 +38,26 @@ _WINDOWS = ("conv", "depthwise", "max_pool", "average_pool")
 _ATTRIBUTES = (("axis",) * 2, ("alpha",) * 2, ("approximate",) * 2, ("block", "blockSize"))
 """Attributes of nodes, and the options of the same meaning."""
 _ACTIVATIONS = {"none": 0, "relu": 1, "relu_n1_1": 2, "relu6": 3}
-CODES = {
-    "conv": "CONV_2D",
-    "depthwise": "DEPTHWISE_CONV_2D",
-    "dense": "FULLY_CONNECTED",
-    "transposed_conv": "TRANSPOSE_CONV",
-    "matmul": "BATCH_MATMUL",
-    "add": "ADD",
-    "sub": "SUB",
-    "mul": "MUL",
-    "maximum": "MAXIMUM",
-    "minimum": "MINIMUM",
-    "squared_difference": "SQUARED_DIFFERENCE",
-    "prelu": "PRELU",
-    "max_pool": "MAX_POOL_2D",
-    "average_pool": "AVERAGE_POOL_2D",
-    "mean": "MEAN",
-    "sum": "SUM",
-    "reduce_max": "REDUCE_MAX",
-    "reduce_min": "REDUCE_MIN",
-    "pad": "PADV2",
-    "concat": "CONCATENATION",
-    "reshape": "RESHAPE",
-    "relu": "RELU",
-    "relu6": "RELU6",
-    "relu_n1_1": "RELU_N1_TO_1",
-    "relu_0_1": "RELU_0_TO_1",
-    "sigmoid": "LOGISTIC",
-    "tanh": "TANH",
-    "hard_swish": "HARD_SWISH",
-    "leaky_relu": "LEAKY_RELU",
-    "elu": "ELU",
-    "abs": "ABS",
-    "exp": "EXP",
-    "log": "LOG",
-    "neg": "NEG",
-    "sqrt": "SQRT",
-    "rsqrt": "RSQRT",
-    "gelu": "GELU",
-    "dequantize": "DEQUANTIZE",
-    "quantize": "QUANTIZE",
-    "requantize": "QUANTIZE",
-    "softmax": "SOFTMAX",
-    "transpose": "TRANSPOSE",
-    "pick": "GATHER",
-    "depth_to_space": "DEPTH_TO_SPACE",
-    "space_to_depth": "SPACE_TO_DEPTH",
-}
-"""Operators that can be written, by the names of both."""
 
 
-def write_tflite(graph: Graph) -> bytes:
-    """Return the file; tensors keep their names."""
-    writer = _Writer(graph)
+def write_tflite(graph: Graph, *, unsigned_sums: bool = False) -> bytes:
+    """Return the file; tensors keep their names.
+
+    Parameters
+    ----------
+    unsigned_sums : bool
+        Whether sums of int8 are sums of uint8 between two QUANTIZE, which change no number:
+        LiteRT's reference kernel of SUM reads int8 as uint8.
+    """
+    writer = _Writer(graph, unsigned_sums)
     for node in graph.nodes:
         writer.add_node(node)
     return writer.model.build(*map(writer.tensor, graph.outputs), name=graph.name)
 
 
 class _Writer:
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.model = graph, ModelBuilder()
+    def __init__(self, graph: Graph, unsigned_sums: bool) -> None:
+        self.graph, self.model, self.unsigned_sums = graph, ModelBuilder(), unsigned_sums
         self.index: dict[str, int] = {}
         self.model.inputs = [self.tensor(name) for name in graph.inputs]
 
@@ -133,6 +93,9 @@ class _Writer:
         if node.op == "transposed_conv" and is_cropped(node, self.graph.tensors.__getitem__):
             self.add_cropped(node)
             return
+        if node.op == "sum" and self.unsigned_sums and self._is_int8(node):
+            self.add_sum(node)
+            return
         outputs = [self.tensor(name) for name in node.outputs]
         inputs = self.inputs(node)
         counted = node.attributes.get("count_include_pad", False) and any(node["padding"])
@@ -156,6 +119,15 @@ class _Writer:
             chosen = self.constant(f"{node.name}.{axis}.indices", indices)
             self.model.operator(CODES["pick"], [source, chosen], [y], **_options(node), axis=axis)
             source = y
+
+    def add_sum(self, node: Node) -> None:
+        """Write a sum of int8 as one of uint8, with a QUANTIZE on both sides."""
+        ends = (self.graph.tensors[name] for name in (node.inputs[0], node.outputs[0]))
+        x, y = (self.add_tensor(_unsigned(end)) for end in ends)
+        given, axes = self.inputs(node)
+        self.model.operator(CODES["requantize"], [given], [x])
+        self.model.operator(CODES["sum"], [x, axes], [y], **_options(node))
+        self.model.operator(CODES["requantize"], [y], [self.tensor(node.outputs[0])])
 
     def add_clip(self, node: Node) -> None:
         """Write MAXIMUM and MINIMUM; input and output have one scale."""
@@ -206,6 +178,9 @@ class _Writer:
         dilation = node.attributes.get("dilation", (1, 1))
         same = tuple(map(pad_same, image, kernel, node["stride"], dilation))
         return not any(node["padding"]) or same == ((top, bottom), (left, right))
+
+    def _is_int8(self, node: Node) -> bool:
+        return self.graph.tensors[node.inputs[0]].dtype == "int8"
 
     def no_bias(self, node: Node) -> int:
         """Add a bias of zeros."""
@@ -262,6 +237,14 @@ class _Writer:
         elif node.op == "reshape":
             inputs.append(self.constant(f"{node.name}.shape", node["shape"]))
         return inputs
+
+
+def _unsigned(tensor: Tensor) -> Tensor:
+    """Return a tensor of uint8 that means what one of int8 does."""
+    q = tensor.quantization
+    assert q is not None
+    meaning = replace(q, zero_point=q.zero_point + 128)
+    return replace(tensor, name=f"{tensor.name}/uint8", dtype="uint8", quantization=meaning)
 
 
 def _options(node: Node) -> dict[str, Any]:

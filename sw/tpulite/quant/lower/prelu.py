@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tpulite.arch.numerics import Rounding
+from tpulite.frontend.onnx.weights import real_values
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Affine, Depthwise, Elementwise, Lut
 from tpulite.quant.exactness.functions import function_table
@@ -105,9 +106,10 @@ def _lower_real(node: Node, context: GraphContext) -> None:
     tensor = context.tensor(node.inputs[1])
     if tensor.data is None or tensor.shape[-1:] != (channels,) or tensor.data.size != channels:
         raise UnsupportedError("its slopes are not constants, one per channel")
-    if tensor.dtype != "float32":
+    if tensor.dtype != "float32" and tensor.quantization is None:
         raise UnsupportedError(f"its slopes are {tensor.dtype}")
-    slopes = tensor.data.reshape(-1)
+    real = tensor.data if tensor.quantization is None else real_values(tensor)
+    slopes = real.astype(np.float32).reshape(-1)
     some = np.where(slopes == 0, np.float32(1), slopes)
     real = np.minimum(x.integers() - x.zero_point, 0).astype(np.float32) * x.scale
     negative = np.rint(real[:, np.newaxis] * some / y.scale).astype(np.int64) + y.zero_point

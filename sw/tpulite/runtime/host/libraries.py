@@ -77,6 +77,11 @@ def library_version(exactness: Exactness) -> dict[str, str | None]:
         return {"name": name, "version": None}
 
 
+def reads_sums_unsigned(exactness: Exactness) -> bool:
+    """Tell whether LiteRT's kernels for some numerics read int8 as uint8 in SUM."""
+    return KERNELS.get(exactness) == KERNELS[Exactness.LITERT_REF]
+
+
 def open_library(data: bytes, file_format: str, exactness: Exactness) -> Run:
     """Open a session that runs a file again and again; every run begins with its first state.
 

@@ -250,6 +250,7 @@ def dequantize(x: np.ndarray, q: Quantization, exact: Exactness) -> np.ndarray:
     LiteRT's optimized kernel adds ``-scale * zero_point``, but in the last few elements.
     """
     scale, zero_point = q.along(x.ndim)
+    x = np.asarray(x, order="C")  # the result is written by its flat positions
     centered = x.astype(np.float32) - zero_point.astype(np.float32)
     result = centered * scale
     if exact == "litert-opt" and q.axis is None:

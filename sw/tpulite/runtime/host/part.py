@@ -1,7 +1,7 @@
 """Segments of the host: their files, and how they run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -10,7 +10,13 @@ import numpy as np
 from tpulite.graph.graph import Graph, Origin, Tensor
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import HostSegment
-from tpulite.runtime.host.libraries import LackingError, Run, open_library, require_library
+from tpulite.runtime.host.libraries import (
+    LackingError,
+    Run,
+    open_library,
+    reads_sums_unsigned,
+    require_library,
+)
 from tpulite.runtime.host.ops import run_node
 
 T = TypeVar("T")
@@ -43,7 +49,7 @@ class HostPart:
         ValueError if the library is missing or refuses the operators, all of which are named.
         """
         if self.segment.library:
-            self._checked(lambda: require_library(self.graph.format))
+            self._checked(lambda: require_library(self.segment.library))
             self._checked(lambda: self.part)
             _ = self._run
         return self
@@ -90,11 +96,16 @@ class HostPart:
     @cached_property
     def part(self) -> LibraryFile:
         """What a library runs."""
-        return self.file or cut_segment(self.graph, self.segment)
+        return self.file or self._cut(tensors=False)
 
     @cached_property
     def _whole(self) -> LibraryFile:
-        return self.file or cut_segment(self.graph, self.segment, tensors=True)
+        return self.file or self._cut(tensors=True)
+
+    def _cut(self, *, tensors: bool) -> LibraryFile:
+        if self.segment.library == self.graph.format:
+            return cut_segment(self.graph, self.segment, tensors=tensors)
+        return write_segment(self.graph, self.segment, self.exactness, tensors=tensors)
 
     @cached_property
     def _run(self) -> Run:
@@ -105,7 +116,7 @@ class HostPart:
         return self._opened(self._whole)
 
     def _opened(self, file: LibraryFile) -> Run:
-        return self._checked(lambda: open_library(file.data, self.graph.format, self.exactness))
+        return self._checked(lambda: open_library(file.data, self.segment.library, self.exactness))
 
     def _checked(self, step: Callable[[], T]) -> T:
         try:
@@ -163,6 +174,31 @@ def cut_segment(graph: Graph, segment: HostSegment, *, tensors: bool = False) ->
         data,
         tuple((name, origins[name]) for name in given),
         tuple((name, origins[name], ends.index(origins[name].key)) for name in outputs),
+    )
+
+
+def write_segment(
+    graph: Graph, segment: HostSegment, exactness: Exactness, *, tensors: bool = False
+) -> LibraryFile:
+    """Return a TFLite file that computes a segment of a network of another format.
+
+    Parameters
+    ----------
+    segment : HostSegment
+        Operators that TFLite has, between tensors of integers.
+    tensors : bool
+        Whether every tensor of it is an output.
+    """
+    from tpulite.frontend.tflite.writer import write_tflite
+
+    every = tuple(name for node in segment.nodes for name in node.outputs)
+    outputs = every if tensors else segment.outputs
+    ends = {"inputs": segment.inputs, "outputs": outputs, "states": ()}
+    part = replace(graph, nodes=segment.nodes, **ends)
+    return LibraryFile(
+        write_tflite(part, unsigned_sums=reads_sums_unsigned(exactness)),
+        tuple((name, Origin(name)) for name in segment.inputs),
+        tuple((name, Origin(name), index) for index, name in enumerate(outputs)),
     )
 
 

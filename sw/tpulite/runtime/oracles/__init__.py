@@ -60,7 +60,8 @@ def open_oracle(name: str, path: Path, graph: Graph) -> Oracle:
         lacked = lacked_operator(data, error) if wanted == "tflite" else ""
         why = f"it does not have {lacked}; --oracle litert-opt runs it" if lacked else message[0]
         raise ValueError(f"{path}: {name} rejects it: {why}") from error
-    oracle.known = known_faults(name, graph)
+    if not written:
+        oracle.known = known_faults(name, graph)
     return oracle
 
 

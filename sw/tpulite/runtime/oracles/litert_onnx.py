@@ -13,13 +13,11 @@ import numpy as np
 from tpulite.frontend.onnx.cut import cut_onnx
 from tpulite.frontend.onnx.library import open_session
 from tpulite.graph.graph import Graph, Node
-from tpulite.graph.passes.rewrite import same_meaning
 from tpulite.graph.passes.trace_origins import trace_origins
 from tpulite.quant.exactness import Exactness
-from tpulite.quant.exactness.functions import is_lacking
 from tpulite.quant.library import as_library
-from tpulite.quant.one_type import PRODUCTS, has_strange_zero_point
-from tpulite.runtime.host.libraries import DECIDED, open_library
+from tpulite.quant.runners import is_litert
+from tpulite.runtime.host.libraries import DECIDED, open_library, reads_sums_unsigned
 from tpulite.runtime.oracles.oracle import Oracle, Run, Values
 from tpulite.runtime.states import States
 
@@ -88,21 +86,10 @@ def _is_integer(graph: Graph, node: Node, exactness: Exactness) -> bool:
 
     QUANTIZE may read floats and DEQUANTIZE make them: how they round is part of the numerics.
     """
-    from tpulite.frontend.tflite.writer import CODES
-
     if node.op in ("quantize", "dequantize"):
         ends = (graph.tensors[x] for x in (node.inputs[0], node.outputs[0]))
         return sum(tensor.dtype in _INTEGERS for tensor in ends) == 1
-    ends = [graph.tensors[x] for x in (*node.inputs, *node.outputs) if x]
-    activations = [x for x in ends if x.data is None]
-    if node.op == "softmax" and node.attributes.get("axis", -1) not in (-1, len(ends[0].shape) - 1):
-        return False
-    if node.op in PRODUCTS and has_strange_zero_point(node, graph.tensors[node.inputs[1]]):
-        return False
-    if is_lacking(node.op, node.attributes, ends[0].dtype, exactness):
-        return False
-    clips = node.op == "clip" and same_meaning(*ends)
-    return (clips or node.op in CODES) and all(x.dtype in _INTEGERS for x in activations)
+    return is_litert(node, graph, exactness)
 
 
 def _ends(graph: Graph, part: _Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -117,7 +104,7 @@ def _by_litert(graph: Graph, part: _Part, exactness: Exactness) -> Run:
 
     inputs, outputs = _ends(graph, part)
     whole = replace(graph, nodes=part.nodes, inputs=inputs, outputs=outputs, states=())
-    file = write_tflite(whole)
+    file = write_tflite(whole, unsigned_sums=reads_sums_unsigned(exactness))
     run = open_library(file, "tflite", exactness)
     return _named(run, inputs, outputs)
 
@@ -165,4 +152,10 @@ def _named(
     inputs: Sequence[str],
     outputs: Sequence[str],
 ) -> Run:
-    return lambda values: dict(zip(outputs, run([values[x] for x in inputs]), strict=True))
+    def named(values: Values) -> dict[str, np.ndarray]:
+        try:
+            return dict(zip(outputs, run([values[x] for x in inputs]), strict=True))
+        except RuntimeError as error:  # LiteRT's, for values that a kernel refuses
+            raise ValueError(f"LiteRT refuses the input: {str(error).splitlines()[0]}") from error
+
+    return named

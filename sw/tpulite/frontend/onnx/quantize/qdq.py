@@ -180,7 +180,20 @@ def _quantized_inputs(draft: Draft, node: Node, by_library: bool) -> tuple[str, 
             scales = np.tile(scales, node["group"])
         bias = _bias(draft, node, x.scale[0] * scales, by_library)
         return None if bias is None else (*integers, bias)
-    return (*integers, *node.inputs[operands:])
+    rest = node.inputs[operands:]
+    if node.op == "prelu":
+        rest = tuple(_slopes(draft, name) for name in rest)
+    return (*integers, *rest)
+
+
+def _slopes(draft: Draft, name: str) -> str:
+    """Return the integers of constant slopes if they have one scale, else what was given."""
+    writer = draft.writer(name)
+    if writer is None or writer.op != "dequantize":
+        return name
+    x = draft.tensors[writer.inputs[0]]
+    one = x.quantization is not None and x.quantization.axis is None
+    return x.name if one and x.data is not None and x.dtype in INT8 else name
 
 
 def _bias(draft: Draft, node: Node, scale: np.ndarray, exact: bool) -> str | None:
