@@ -5,12 +5,7 @@ from hypothesis import strategies as st
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.compiler.geometry.backward import (
-    Reach,
-    backward,
-    backward_columns,
-    backward_extent,
-)
+from tpulite.compiler.geometry.backward import Reach, backward, backward_columns, backward_extent
 from tpulite.compiler.geometry.group import Group, StepRows
 from tpulite.compiler.geometry.slices import (
     can_be_pipelined,

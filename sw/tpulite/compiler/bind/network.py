@@ -16,14 +16,7 @@ from tpulite.compiler.plan.pool_cuts import suits_array
 from tpulite.compiler.rewrite.maxima import replace_by_chains, separate_maximum
 from tpulite.compiler.rewrite.patches import pack_patches
 from tpulite.compiler.rewrite.substitute import repeat_channels
-from tpulite.graph.layers import (
-    Activation,
-    Concat,
-    Conv,
-    Layer,
-    LayerGraph,
-    Pool,
-)
+from tpulite.graph.layers import Activation, Concat, Conv, Layer, LayerGraph, Pool
 from tpulite.program import Patches
 
 

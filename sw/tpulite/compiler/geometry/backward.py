@@ -4,14 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tpulite.compiler.geometry.axis import Axis1D
-from tpulite.graph.layers import (
-    Activation,
-    DepthToSpace,
-    Elementwise,
-    Layer,
-    MatMul,
-    Pad,
-)
+from tpulite.graph.layers import Activation, DepthToSpace, Elementwise, Layer, MatMul, Pad
 
 
 class Reach(NamedTuple):

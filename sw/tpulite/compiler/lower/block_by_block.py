@@ -12,10 +12,7 @@ from tpulite.compiler.lower.slicing import SlicedGroup
 from tpulite.compiler.ops import Op
 from tpulite.compiler.place.stores import Store
 from tpulite.compiler.plan.depthwise_rows import DepthwiseRows
-from tpulite.graph.layers import (
-    Layer,
-    LayerGraph,
-)
+from tpulite.graph.layers import Layer, LayerGraph
 
 Lower = Callable[
     [Layer, int, Mapping[str, Store], DepthwiseRows | None], tuple[LayerContext, Lowering]

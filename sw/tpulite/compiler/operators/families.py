@@ -6,16 +6,7 @@ from tpulite.compiler.operators.depthwise import DepthwiseFilter
 from tpulite.compiler.operators.operator import Operator, ShapeRange
 from tpulite.compiler.operators.pointwise import Pointwise
 from tpulite.compiler.operators.pool import Pooling
-from tpulite.graph.layers import (
-    Affine,
-    Conv,
-    Depthwise,
-    Elementwise,
-    Layer,
-    LayerGraph,
-    Lut,
-    Pool,
-)
+from tpulite.graph.layers import Affine, Conv, Depthwise, Elementwise, Layer, LayerGraph, Lut, Pool
 
 
 def operator_of(

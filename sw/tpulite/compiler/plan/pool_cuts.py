@@ -13,12 +13,7 @@ from itertools import product
 from tpulite.arch.config import Config
 from tpulite.arch.isa import CONV, VectorOp
 from tpulite.arch.timing import vector_cycles, vector_overhead
-from tpulite.compiler.geometry.axis import (
-    LARGEST_EXTENT,
-    LARGEST_KERNEL,
-    LARGEST_STRIDE,
-    Axis1D,
-)
+from tpulite.compiler.geometry.axis import LARGEST_EXTENT, LARGEST_KERNEL, LARGEST_STRIDE, Axis1D
 from tpulite.compiler.geometry.cut import cut_parts, cut_strips, halves, split
 from tpulite.compiler.plan.conv_cost import CONV_CYCLES
 from tpulite.compiler.plan.depthwise_plan import DepthwiseSpace, depthwise_plan

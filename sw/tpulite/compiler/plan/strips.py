@@ -13,13 +13,7 @@ from tpulite.compiler.geometry.cut import (
     cut_strips,
     split,
 )
-from tpulite.compiler.geometry.passes import (
-    AxisLimits,
-    Pass,
-    axis_limits,
-    far_columns,
-    plan_tiles,
-)
+from tpulite.compiler.geometry.passes import AxisLimits, Pass, axis_limits, far_columns, plan_tiles
 from tpulite.compiler.plan.conv_cost import product_cycles, weights_stay
 from tpulite.compiler.plan.conv_facts import ActivationExtents, ConvFacts
 from tpulite.compiler.plan.space import Placed, Space

@@ -9,14 +9,7 @@ from numpy.typing import NDArray
 from tpulite.arch.config import Config
 from tpulite.arch.numerics import INT8
 from tpulite.golden.ops import requantize_sums
-from tpulite.graph.layers import (
-    Conv,
-    Depthwise,
-    Layer,
-    LayerGraph,
-    Pick,
-    is_pointwise,
-)
+from tpulite.graph.layers import Conv, Depthwise, Layer, LayerGraph, Pick, is_pointwise
 
 Order = NDArray[np.int64]
 

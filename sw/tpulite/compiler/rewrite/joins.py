@@ -8,13 +8,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
 from tpulite.compiler.plan.layer_cost import compute_cycles
-from tpulite.graph.layers import (
-    Concat,
-    Layer,
-    LayerGraph,
-    Pick,
-    is_int8_conv,
-)
+from tpulite.graph.layers import Concat, Layer, LayerGraph, Pick, is_int8_conv
 
 _COPIES = 4
 """Cycles of the vector path, which most networks leave idle, that one of the array is worth."""

@@ -16,14 +16,7 @@ from tpulite.compiler.rewrite.neighbors import conv_window, joined_outputs, tran
 from tpulite.compiler.rewrite.patches import alone_cycles
 from tpulite.compiler.rewrite.picks import has_blocks, repeat_parts
 from tpulite.compiler.rewrite.results import can_be_left, tables_to_host
-from tpulite.graph.layers import (
-    Activation,
-    Conv,
-    DepthToSpace,
-    Layer,
-    LayerGraph,
-    TransposedConv,
-)
+from tpulite.graph.layers import Activation, Conv, DepthToSpace, Layer, LayerGraph, TransposedConv
 
 _LEAST = 3
 """Joined outputs must save a third of the cycles by estimate, or the layer stays as it is: small

@@ -8,14 +8,7 @@ import numpy as np
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.compiler.geometry.progressions import consecutive, progressions
 from tpulite.compiler.rewrite.maxima import replace_by_chains
-from tpulite.graph.layers import (
-    Activation,
-    Conv,
-    DepthToSpace,
-    Layer,
-    LayerGraph,
-    Pick,
-)
+from tpulite.graph.layers import Activation, Conv, DepthToSpace, Layer, LayerGraph, Pick
 from tpulite.graph.requantization import IDENTITY
 
 _MANY = 8

@@ -2,12 +2,7 @@
 
 from dataclasses import replace
 
-from tpulite.graph.layers import (
-    Activation,
-    Layer,
-    LayerGraph,
-    is_pointwise,
-)
+from tpulite.graph.layers import Activation, Layer, LayerGraph, is_pointwise
 from tpulite.program import Program, TensorSpec
 
 

@@ -6,14 +6,7 @@ from math import gcd
 
 from tpulite.arch.isa import CONV
 from tpulite.arch.numerics import INT8
-from tpulite.graph.layers import (
-    Activation,
-    Concat,
-    Filter,
-    Layer,
-    LayerGraph,
-    Pool,
-)
+from tpulite.graph.layers import Activation, Concat, Filter, Layer, LayerGraph, Pool
 
 Pair = tuple[int, int]
 
