@@ -106,3 +106,14 @@ def test_int8_files_become_int4(per_channel):
     sessions = [open_library(file, "tflite", Exactness.LITERT_REF) for file in (data, narrow)]
     before, after = (np.ravel([run([each])[0] for each in inputs]) for run in sessions)
     assert np.corrcoef(before, after)[0, 1] > 0.98
+
+
+@pytest.mark.parametrize("exact", KERNELS, ids=str)
+@pytest.mark.parametrize("scale", [0.0417, 0.0625, 0.071, 0.083])
+def test_dense_layers_whose_int8_weights_have_a_zero_point(scale, exact):
+    """XNNPACK leaves them to the optimized kernel."""
+    rng, b = np.random.default_rng(3), Builder()
+    x = b.input((40, 16), 0.05, 3)
+    weight = b.constant(rng.integers(-90, 90, (12, 16)).astype(np.int8), 0.00390625, 5)
+    made, options = b.tensor((40, 12), scale, -3), {"options_type": "FullyConnectedOptions"}
+    check(b.build(b.operator("FULLY_CONNECTED", [x, weight], [made], **options)), exact)

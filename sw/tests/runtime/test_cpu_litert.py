@@ -4,6 +4,7 @@ Each test builds both files, so that it knows which operator of LiteRT it expect
 machine runs it or LiteRT on the CPU. The oracle of ONNX files is checked by them, too.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install 
 from tpulite.frontend.onnx.file import load_onnx
 from tpulite.runtime.host.libraries import open_library
 from tpulite.runtime.host.ops import dequantize
+from tpulite.runtime.host.part import LibraryFile
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
 from tpulite.runtime.model_file import load_model_file, save_model
@@ -115,6 +117,21 @@ def test_concatenations_that_the_machine_refuses_are_litert_s(tmp_path: Path, se
     save_model(model.compile(), tmp_path / "net.tpulite")
     again, given = load_model_file(tmp_path / "net.tpulite"), random_bytes(files)
     np.testing.assert_array_equal(again.run(given).output, model.run(given).output)
+
+
+def test_parts_that_an_earlier_release_cut_for_onnx_runtime_are_refused(tmp_path: Path):
+    files = Files()
+    x, _ = files.input((2, 3, 2, 3, 5))
+    y = files.made(files.onnx.node("Concat", x, x, axis=2))
+    data = files.onnx.build(y, dtype="int8")
+    model = Model.load(load_onnx(data, "net"), exact="litert-ref", options=quick_options())
+    (host,) = (each for each in model.plan.hosts if each.segment.library)
+    old = replace(host, file=LibraryFile(data, host.part.inputs, host.part.outputs))
+    hosts = tuple(old if each is host else each for each in model.plan.hosts)
+    earlier = replace(model.compile(), planned=replace(model.plan, hosts=hosts))
+    save_model(earlier, tmp_path / "net.tpulite")
+    with pytest.raises(ValueError, match="compile the network again"):
+        load_model_file(tmp_path / "net.tpulite")
 
 
 def random_bytes(files: Files) -> dict[str, np.ndarray]:

@@ -64,11 +64,19 @@ class Plan:
         for segment in segments:
             if isinstance(segment, HostSegment):
                 file = next(cut, None) if cut is not None and segment.library else None
-                if file is None and cut is not None and segment.library:
-                    raise ValueError("the part for the library is missing")
+                if cut is not None and segment.library:
+                    _check_part(file, segment)
                 host = HostPart(placed.graph, segment, placed.exactness, file)
                 hosts.append(host.open() if opened else host)
         return cls(placed, segments, tuple(hosts))
+
+
+def _check_part(file: LibraryFile | None, segment: HostSegment) -> None:
+    """Refuse a part that was cut for another library, as earlier releases did."""
+    if file is None:
+        raise ValueError("the part for the library is missing")
+    if file.is_tflite != (segment.library == "tflite"):
+        raise ValueError("another library runs its parts by now: compile the network again")
 
 
 @dataclass(frozen=True, eq=False)

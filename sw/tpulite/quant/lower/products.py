@@ -340,6 +340,9 @@ def kernels_of(node: Node, context: GraphContext, op: str) -> Exactness:
     if context.exactness == Exactness.LITERT_OPT and node.attributes.get("group", 1) > 1:
         return Exactness.LITERT_REF  # the optimized kernel has no groups
     left = op == "depthwise" and context.quantized(node.inputs[0]).unsigned
+    if op == "dense":  # nor does it take int8 weights that have a zero point
+        weight = context.tensor(node.inputs[1])
+        left = weight.dtype == "int8" and weight_zero_point(weight) != 0
     if node.attributes.get("packed"):  # XNNPACK takes int4 of dense layers, two inputs in a byte
         left = op != "dense" or context.tensor(node.inputs[1]).shape[1] % 2 > 0
     if op == "transposed_conv":

@@ -33,6 +33,11 @@ class LibraryFile:
     #: Tensors of the graph, what they are in the file, and which of its outputs each one is.
     outputs: tuple[tuple[str, Origin, int], ...]
 
+    @property
+    def is_tflite(self) -> bool:
+        """Whether it is a TFLite file, whose bytes 4 to 7 are its kind."""
+        return self.data[4:8] == b"TFL3"
+
 
 @dataclass(frozen=True, eq=False)
 class HostPart:
