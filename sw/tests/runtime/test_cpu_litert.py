@@ -14,8 +14,10 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-
 pytest.importorskip("onnx", reason="onnx is missing (pip install onnx)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 from tpulite.frontend.onnx.file import load_onnx
+from tpulite.graph.graph import Quantization
+from tpulite.quant.exactness import Exactness
 from tpulite.runtime.host.libraries import open_library
-from tpulite.runtime.host.ops import dequantize
+from tpulite.runtime.host.ops import dequantize, quantize
 from tpulite.runtime.host.part import LibraryFile
 from tpulite.runtime.model import Model
 from tpulite.runtime.model_compare import compare_model
@@ -284,3 +286,17 @@ def test_floats_of_moved_integers_are_those_of_flat_positions():
     moved = np.asfortranarray(made)
     same = (dequantize(each, meaning, "litert-opt") for each in (made, moved))  # type: ignore[arg-type]
     np.testing.assert_array_equal(*same)
+
+
+@pytest.mark.parametrize("exact", [*BOTH, "litert-xnnpack"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_integers_of_floats_between_two_are_those_of_litert(dtype, exact):
+    for count in range(1, 40):
+        scale, zero = np.float32(RNG.uniform(0.01, 0.2)), 5 + 128 * (dtype == "uint8")
+        values = (RNG.integers(-90, 90, count) + 0.5).astype(np.float32) * scale
+        b = Builder(dtype)
+        b.inputs.append(b.tensor((count,), dtype="float32"))
+        z = b.operator("QUANTIZE", b.inputs, [b.tensor((count,), float(scale), zero)])
+        (wanted,) = open_library(b.build(z), "tflite", Exactness(exact))([values])
+        meaning = Quantization(np.array([scale]), np.array([zero]))
+        np.testing.assert_array_equal(quantize(values, meaning, dtype, Exactness(exact)), wanted)

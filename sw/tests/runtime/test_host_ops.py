@@ -43,7 +43,8 @@ def test_moves_are_those_of_numpy(op):
 @pytest.mark.parametrize("exact", EXACT)
 def test_quantize_rounds_ties_as_the_library_does(exact):
     ties = np.array([0.5, 1.5, -0.5, -1.5, 2.4, 1e30, -1e30], np.float32)
-    ordinary = quantize(ties * 4, meaning(4.0, 3), "int8", exact)
+    whole = np.repeat(ties, 8)  # the optimized kernel computes eight at once, and a rest otherwise
+    ordinary = quantize(whole * 4, meaning(4.0, 3), "int8", exact)[::8]
     away = exact in ("litert-ref", "tflm")
     expected = [4, 5, 2, 1, 5, 127, -128] if away else [3, 5, 3, 1, 5, 127, -128]
     assert ordinary.tolist() == expected

@@ -28,6 +28,7 @@ from tpulite.quant.exactness.fixed_point import (
     tanh_table,
     wrap,
 )
+from tpulite.quant.exactness.scaling import round_away
 from tpulite.quant.own import pair_of, requantize_table
 from tpulite.quant.tensors import UNSIGNED
 from tpulite.runtime.host.tables import softmax_fixed_point, softmax_table
@@ -165,7 +166,7 @@ _SOFTMAX = {
 _LSTM = {"lstm_gates": lstm_gates, "lstm_cell": lstm_cell, "lstm_output": lstm_output}
 
 _BLOCK = 8
-"""Elements that LiteRT's optimized DEQUANTIZE computes at once, and otherwise than a rest."""
+"""Elements that optimized QUANTIZE and DEQUANTIZE compute at once, and otherwise than a rest."""
 
 
 def run_node(
@@ -227,13 +228,18 @@ def quantize(x: np.ndarray, q: Quantization, dtype: str, exact: Exactness) -> np
     """Turn float32 numbers into integers as QUANTIZE of TFLite or QuantizeLinear of ONNX does.
 
     LiteRT's reference divides and rounds half away from zero; its other kernels multiply by the
-    reciprocal and round half to even; ONNX Runtime divides and rounds half to even. What is not a
-    number becomes the least integer.
+    reciprocal and round half to even, but the optimized one the last few elements: it divides those
+    in float64 and rounds half away from zero. ONNX Runtime divides and rounds half to even. What
+    is not a number becomes the least integer.
     """
     x, (scale, zero_point) = x.astype(np.float32), q.along(x.ndim)
     with np.errstate(over="ignore", invalid="ignore"):
         if exact in ("litert-opt", "litert-xnnpack"):
             scaled = np.rint(x * (np.float32(1) / scale))
+            if exact == "litert-opt" and q.axis is None:
+                scaled, rest = np.asarray(scaled, order="C"), x.size % _BLOCK
+                last = x.reshape(-1)[x.size - rest :].astype(np.float64) / float(q.scale[0])
+                scaled.reshape(-1)[x.size - rest :] = round_away(last)
         elif exact.ort:
             scaled = np.rint(x / scale)
         else:
