@@ -141,7 +141,7 @@ def compute_cycles(
             return Engines(cycles, 0, tiles * parts)
         case MatMul():
             inner = -(-images[0].shape[2] // size)
-            offsets = layer.zero_points[0] != 0
+            offsets = len(offset_parts(layer.zero_points[0]))
             cycles, count = matmul_cycles(
                 extents, (inner, blocks), config, offsets=offsets, transposed=layer.transposed
             )
@@ -239,12 +239,33 @@ def most_tiles(config: Config) -> int:
     return min(config.acc_rows // config.array_size, LARGEST_EXTENT)
 
 
+def offset_parts(zero_point: int) -> tuple[int, ...]:
+    """Return int8 that add up to what offsets of a zero point are multiplied by."""
+    value = -zero_point
+    if not value:
+        return ()
+    return (value,) if value in range(-128, 128) else (value // 2, value - value // 2)
+
+
+def offsets_beside(columns: int, blocks: tuple[int, int], config: Config) -> int:
+    """Return n-blocks whose products are begun together with their offsets; 0: none is.
+
+    Offsets are one column more for all k-tiles but the last. They become biases while those of
+    another n-block are multiplied, so accumulators must have room for two.
+    """
+    inner, outer = blocks
+    together = config.acc_rows // (columns + 1)
+    if inner < 2 or together < 2 or columns >= LARGEST_EXTENT:
+        return 0
+    return min(outer, together)
+
+
 def matmul_cycles(
     shape: tuple[int, int],
     blocks: tuple[int, int],
     config: Config,
     *,
-    offsets: bool,
+    offsets: int,
     transposed: bool = False,
 ) -> tuple[int, int]:
     """Return the cycles of the products of some rows, and their commands.
@@ -255,23 +276,28 @@ def matmul_cycles(
         Rows, and columns of each.
     blocks : (int, int)
         Channel blocks of the first operand, and of the output.
-    offsets : bool
-        Whether the first operand has a zero point, so that sums of the second one are needed.
+    offsets : int
+        Parts of the zero point of the first operand, each of which sums of the second one are
+        multiplied by.
     transposed : bool
         Whether the second operand is transposed.
     """
     (rows, columns), (inner, outer) = shape, blocks
     pieces = -(-columns // most_columns(config))
-    tiles = inner * outer
-    each = product_cycles(tiles, columns, pieces, config) + outer * pieces * CONV_CYCLES
-    if offsets:
-        each += product_cycles(tiles, 1, 1, config) + outer * CONV_CYCLES
-    count = outer
-    if transposed:  # a tile enters before its vectors, and each is a command
-        each = tiles * (pieces * (config.array_size + CONV_CYCLES) + columns)
-        each += tiles * (config.array_size + CONV_CYCLES) * offsets
-        count = tiles
-    return rows * each, rows * count * (pieces + offsets)
+    passes = [(inner, columns, pieces), *[(inner, 1, 1)] * offsets]
+    if offsets and offsets_beside(columns, blocks, config):
+        passes[:2] = (inner - 1, columns + 1, 1), (1, 1, 1), (1, columns, 1)
+    each = count = 0
+    for tiles, vectors, parts in passes:
+        if transposed:  # a tile enters before its vectors, and each is a command
+            slots = parts * (config.array_size + CONV_CYCLES) + vectors
+            each += tiles * outer * slots
+            count += tiles * outer * parts
+        else:
+            each += product_cycles(tiles * outer, vectors, parts, config)
+            each += outer * parts * CONV_CYCLES
+            count += outer * parts
+    return rows * each, rows * count
 
 
 def transpose_cycles(shape: tuple[int, int, int], config: Config) -> tuple[int, int]:
