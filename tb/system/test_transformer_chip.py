@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
+from tpulite.arch.isa import Opcode, VectorOp
 from tpulite.configs import named_config
 from tpulite.frontend.files import load_graph
 from tpulite.frontend.states import with_states
@@ -27,6 +28,7 @@ from tpulite_testing.published.catalog import network_file
 from tpulite_testing.published.language import stories_layer
 from tpulite_testing.published.network import Network
 from tpulite_testing.regress import thinned
+from tpulite_testing.sweep.case import Net
 
 CYCLES = 0.02
 """Of a run, relative."""
@@ -101,3 +103,19 @@ def test_layers_of_their_own_width_are_litert_s(tmp_path, name):
     predicted = sum(predict_cycles(each.commands, config) for each in model.programs)
     print(f"{predicted} cycles predicted, {cycles[0]} counted")
     assert abs(predicted / cycles[0] - 1) <= CYCLES
+
+
+def test_products_of_inverted_shares_are_litert_s(tmp_path):
+    net = Net()
+    shares = net.input((1, 8, 1, 32), 1 / 256, -128)
+    values = net.input((1, 8, 32, 12), 0.05, 3)
+    mixed = net.tensor((1, 8, 1, 12), 0.02, 5)
+    options = {"options_type": "BatchMatMulOptions", "adjX": False, "adjY": False}
+    net.operator("BATCH_MATMUL", [shares, values], [mixed], **options)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net.build(mixed))
+    graph = load_graph(path)
+    (program,) = Model.load(graph, config=FEW_LANES).programs
+    vectors = [each for each in program.commands if each.opcode == Opcode.VECTOR]
+    assert sum(each["operation"] == VectorOp.LUT for each in vectors) >= 2
+    check(path, [random_inputs(graph, 1, seed) for seed in range(2)], {})

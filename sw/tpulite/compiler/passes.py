@@ -25,6 +25,7 @@ from tpulite.compiler.rewrite.averages import multiply_averages
 from tpulite.compiler.rewrite.channel_maxima import turn_maxima
 from tpulite.compiler.rewrite.channel_moves import fold_channel_moves
 from tpulite.compiler.rewrite.early_picks import pick_pixels_first
+from tpulite.compiler.rewrite.inverted_products import invert_operands
 from tpulite.compiler.rewrite.joins import align_joins
 from tpulite.compiler.rewrite.late_pixels import fill_vectors, move_pixels_last
 from tpulite.compiler.rewrite.maxima import separate_maxima
@@ -129,6 +130,7 @@ REWRITES = (
     Pass("stack-images", _stack),
     Pass("order-layers", _layers(order_layers)),
     Pass("join-transposes", _for_machine(join_transposes)),
+    Pass("invert-operands", _for_machine(invert_operands)),
     Pass("substitute-layers", _for_machine(substitute_layers), needed=True, adds_zeros=True),
     Pass("multiply-averages", _for_machine(multiply_averages), adds_zeros=True),
     Pass("separate-maxima", _for_machine(separate_maxima)),
