@@ -91,3 +91,13 @@ def test_a_product_waits_for_the_biases_of_several_matrices_at_once():
         cycles[heads] = program_cycles(case.compile())
     # A bias comes 46 cycles after its last vector, and a matrix has four tiles of 16.
     assert cycles[4] - cycles[1] < 3 * 46 + 3 * 4 * 16
+
+
+def test_a_matrix_is_multiplied_while_the_next_one_is_loaded():
+    heads, inner, columns = 6, 256, 48
+    case = Compilation(
+        network((heads, 1, inner, columns), (3, 9), adjoint=False), Config(), Options()
+    )
+    matrix = inner * columns // 16  # rows of the buffer, each loaded and multiplied in a cycle
+    loaded = heads * (inner // 16 + matrix)
+    assert program_cycles(case.compile()) < loaded + 2 * matrix + 200

@@ -48,6 +48,7 @@ def cut_parts(
     grain: int = 1,
     parts: int = PARTS,
     block_start: bool = True,
+    loaded: int = 0,
 ) -> tuple[range, ...]:
     """Cut a strip of output rows into what single commands compute.
 
@@ -66,9 +67,12 @@ def cut_parts(
     block_start : bool
         Whether the next layer may start on the first parts. If not, there are as few as the
         accumulators allow, and ``parts`` has no meaning.
+    loaded : int
+        Vectors that are loaded for a row, if they may be more than those of the output.
     """
     most = max(grain, config.acc_rows // columns // grain * grain)
-    wanted = min(parts, len(rows) * columns // SMALLEST_PART) if block_start else 1
+    vectors = len(rows) * max(columns, loaded)
+    wanted = min(parts, vectors // SMALLEST_PART) if block_start else 1
     parts = max(-(-len(rows) // most), wanted)
     pieces = split(len(rows), parts, grain)
     return tuple(range(rows.start + piece.start, rows.start + piece.stop) for piece in pieces)

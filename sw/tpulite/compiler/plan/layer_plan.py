@@ -16,6 +16,7 @@ from tpulite.compiler.plan.rows import (
     RowsPlan,
     concat_plan,
     depth_to_space_plan,
+    matmul_plan,
     pick_plan,
     pointwise_plan,
     reshape_plan,
@@ -32,6 +33,7 @@ from tpulite.graph.layers import (
     Elementwise,
     Layer,
     Lut,
+    MatMul,
     Pick,
     Pool,
     Reshape,
@@ -86,6 +88,8 @@ def plan_layer(
             return pointwise_plan(layer, sources, target, space)
         case Reshape():
             return reshape_plan(source, target, space)
+        case MatMul():
+            return matmul_plan(sources, target, space)
     return rows_plan(sources, target, space)
 
 

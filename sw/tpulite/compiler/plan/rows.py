@@ -6,7 +6,7 @@ from enum import Enum, auto
 from itertools import accumulate
 from math import lcm
 
-from tpulite.compiler.geometry.cut import cut_parts, cut_strips, halves, split
+from tpulite.compiler.geometry.cut import PARTS, cut_parts, cut_strips, halves, split
 from tpulite.compiler.geometry.slices import column_grain
 from tpulite.compiler.plan.pointwise import (
     SLOTS,
@@ -30,12 +30,19 @@ class RowsPlan:
     #: How the layer is cut if it is alone and all activations only pass by.
     tiles: PointwisePlan | None = None
     follows: bool = False  #: Whether the array computes what it reads.
+    loaded: int = 0  #: Vectors that a row loads, if parts are cut by them.
 
     def parts(self, rows: range) -> tuple[range, ...]:
         """Cut rows into what is computed, and stored, before the next layer starts."""
         space = self.space
         return cut_parts(
-            rows, self.width, space.config, grain=self.grain, block_start=space.block_start
+            rows,
+            self.width,
+            space.config,
+            grain=self.grain,
+            parts=max(PARTS, len(rows)) if self.loaded else PARTS,
+            block_start=space.block_start,
+            loaded=self.loaded,
         )
 
     def runs(self, rows: range, blocks: int) -> tuple[range, ...]:
@@ -59,6 +66,13 @@ def rows_plan(
         per_row = sum(each.blocks * each.width for each in outside)
         strips = cut_strips(target.height, per_row, space.strip_rows, grain)
     return RowsPlan(strips, target.width, grain, space, tiles)
+
+
+def matmul_plan(sources: Sequence[Placed], target: Placed, space: Space) -> RowsPlan:
+    """Return how a product of matrices is cut: one is multiplied while the next is loaded."""
+    plan = rows_plan(sources, target, space)
+    loaded = (each.blocks * each.width for each in sources if each.moved)
+    return replace(plan, loaded=max(loaded, default=0))
 
 
 def reshape_units(source: int, target: int) -> tuple[int, int]:
