@@ -22,6 +22,9 @@ SHAPES = {
     "whole tiles": ("BATCH_MATMUL", "alone", "3x64x64x64 adjoint"),
     "a tile of few rows": ("BATCH_MATMUL", "alone", "12x7x32x7 adjoint"),
     "a last tile of few rows": ("BATCH_MATMUL", "alone", "4x50x16x50 adjoint"),
+    "one row": ("BATCH_MATMUL", "alone", "6x1x48x256 adjoint"),
+    "one long row": ("BATCH_MATMUL", "alone", "6x1x256x48 adjoint"),
+    "three rows": ("BATCH_MATMUL", "alone", "1x3x64x300 adjoint"),
     "blocks with a rest": ("BATCH_MATMUL", "alone", "8x10x24x10 adjoint"),
     "squares": ("TRANSPOSE", "between", "16x16x64 order 1,3,2"),
     "squares and a rest": ("TRANSPOSE", "between", "28x28x24 order 1,3,2"),
@@ -73,7 +76,15 @@ def test_programs_compute_their_layers(tmp_path, name):
         assert validate(layers, program) == []
 
 
-@pytest.mark.parametrize(("name", "joined"), [("whole tiles", True), ("blocks with a rest", False)])
+@pytest.mark.parametrize(
+    ("name", "joined"),
+    [
+        ("whole tiles", True),
+        ("one row", True),
+        ("one long row", True),
+        ("blocks with a rest", False),
+    ],
+)
 def test_transposes_are_joined_where_channels_fill_blocks(tmp_path, name, joined):
     _, model = model_of(tmp_path, name, ABLE)
     (layers,) = model.layers
@@ -82,3 +93,11 @@ def test_transposes_are_joined_where_channels_fill_blocks(tmp_path, name, joined
     assert any(isinstance(layer, Transpose) for layer in after.layers) != joined
     assert any(isinstance(x, MatMul) and x.transposed for x in after.layers) == joined
     assert join_transposes(layers, PLAIN) is layers
+
+
+def test_a_product_whose_adjoint_takes_more_cycles_keeps_its_transpose(tmp_path):
+    _, model = model_of(tmp_path, "three rows", ABLE)
+    (layers,) = model.layers
+    after = join_transposes(layers, ABLE)
+    assert compare_layers(layers, after) == []
+    assert [type(layer) for layer in after.layers][:2] == [MatMul, Transpose]
