@@ -56,7 +56,10 @@ REDUCED = ("halves", "clipped") * 3
 ELEMENTS = ("lut", "affine", "scale", "add") * 20
 """So many more steps of single elements that most layers are such."""
 
-KINDS = (PARAMETRIC, SCORES, FOCUS, REDUCED, ELEMENTS)
+VALUES = ("values",) * 6
+"""Steps that multiply one row for each matrix, of zero point -128, by an image."""
+
+KINDS = (PARAMETRIC, SCORES, VALUES, FOCUS, REDUCED, ELEMENTS)
 """Steps that most graphs lack, by what they are for."""
 
 EVERY = (*MOVING, "upwards", "upwards", *MATRICES)

@@ -36,9 +36,21 @@ class MatrixSteps(Steps):
             return query
         return self._product(query, self.transpose_step(key))
 
-    def _product(self, x: str, other: str) -> str:
+    def values_step(self, x: str) -> str:
+        """Multiply a row for each matrix by the matrix: as shares and values of one token."""
+        height, width, channels = self.values[x].shape
+        if height * width * max(width, channels) > self.largest:
+            return self.lut_step(x)
+        column = self.pointwise_step(x, 1)
+        if self.values[column].shape != (height, width, 1):
+            return column
+        return self._product(self.transpose_step(column), x, -128)
+
+    def _product(self, x: str, other: str, zero_point: int | None = None) -> str:
         channels = self.values[x].shape[2]
-        zeros = (self.choices.pick((0, self.zero_point())), self.zero_point())
+        if zero_point is None:
+            zero_point = self.choices.pick((0, self.zero_point()))
+        zeros = (zero_point, self.zero_point())
         reach = int(200 * 90 * np.sqrt(channels)) + 4
 
         def make(**names) -> Layer:
