@@ -12,11 +12,8 @@ from tpulite_testing.drawn.plain_graphs import GraphBuilder
 from tpulite_testing.kept import kept_program
 
 SAME = {"padding": (1, 1, 1, 1)}
-ALONE = Options(grouping=False, effort=1, without=("join-outputs",))
-"""One program, which goes through delay lines where these let it stream less.
-
-Of weights that are all one, each channel is computed all the same.
-"""
+ALONE = Options(grouping=False, effort=1)
+"""One program, which goes through delay lines where these let it stream less."""
 
 
 def conv(shape, channels, kernel, **geometry):

@@ -19,6 +19,7 @@ from typing import Any
 
 from tpulite.arch.config import Config
 from tpulite.compiler.bound_choice import choose_bound
+from tpulite.compiler.early_choice import put_early
 from tpulite.compiler.options import Options
 from tpulite.compiler.rewrite.addends import scale_addends
 from tpulite.compiler.rewrite.averages import multiply_averages
@@ -156,6 +157,7 @@ PASSES = (
     Pass("schedule", schedule, "schedule", needed=True, switches=("prefetch",)),
     Pass("allocate", allocate, "allocation", needed=True),
     Pass("encode", encode, "commands", needed=True),
+    Pass("put-vectors-early", put_early, "schedule"),
     Pass("spread-buffers", spread, "allocation"),
     Pass("choose-bound", choose_bound, "bound"),
     Pass("assemble", assemble, "commands", needed=True),

@@ -5,6 +5,7 @@ None of them knows how fast the machine is. What a program takes is predicted at
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from tpulite.arch.config import COMMAND_BYTES, Config
@@ -19,6 +20,7 @@ from tpulite.compiler.lower.tile_groups import tile_groups
 from tpulite.compiler.ops import Tiling
 from tpulite.compiler.place.constants import ConstantPool
 from tpulite.compiler.place.placement import Placement, place_activations
+from tpulite.compiler.schedule.early_vectors import put_vectors_early
 from tpulite.compiler.schedule.fit import allocate_buffers, schedule_ops
 from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.schedule import encode as encode_schedule
@@ -78,11 +80,14 @@ def _tile(state: State, pool: ConstantPool) -> Tiling:
     )
 
 
-@stage(*_CHOICES)
+@stage(*_CHOICES, "early")
 def schedule(state: State) -> dict[str, Any]:
     """Put loads ahead of their use, or say which buffer finds no place."""
+    tiling = state.tiling
+    if state.early:
+        tiling = replace(tiling, ops=put_vectors_early(tiling.ops, state.config))
     found = schedule_ops(
-        state.tiling,
+        tiling,
         state.config,
         state.options,
         part_by_part=state.limits.part_by_part,
@@ -92,7 +97,7 @@ def schedule(state: State) -> dict[str, Any]:
     return {"schedule": None if short else found, "shortage": found if short else None}
 
 
-@stage(*_CHOICES)
+@stage(*_CHOICES, "early")
 def allocate(state: State) -> dict[str, Any]:
     """Give each buffer rows."""
     if state.shortage is not None:
@@ -105,7 +110,7 @@ def lower(state: State) -> State:
     return allocate(schedule(tile(state)))
 
 
-@stage(*_CHOICES)
+@stage(*_CHOICES, "early")
 def encode(state: State) -> dict[str, Any]:
     """Insert rows and tokens into commands."""
     commands, owners = encode_schedule(state.schedule, state.allocation.rows)
@@ -113,7 +118,7 @@ def encode(state: State) -> dict[str, Any]:
     return {"commands": tokens, "owners": owners}
 
 
-@stage(*_CHOICES, "allocation", "bound")
+@stage(*_CHOICES, "early", "allocation", "bound")
 def assemble(state: State) -> dict[str, Any]:
     """Join commands, constants and tensors; the machine of the program lacks its speed."""
     if state.bound is not None and state.bound.program is not None:

@@ -144,6 +144,8 @@ class State:
     limits: Limits = Limits()  #: What is known not to fit.
     groups: tuple[Group, ...] = ()  #: Layers that run together, slice by slice.
     plans: Plans = Plans()  #: How layers are cut that do not cut themselves.
+    #: Whether vectors come as early as they can, not layer by layer.
+    early: bool = False
     #: Where activations are.
     placement: Placement = None  # type: ignore[assignment]
     #: Commands without addresses, in an order in which they could run one after the other.

@@ -29,6 +29,7 @@ class Made(Enum):
 
     BY_ROWS = "by rows"  #: by the array, some rows of all channel blocks at a time
     BY_BLOCKS = "by blocks"  #: by the array, one channel block after the other
+    BEHIND = "behind"  #: by the vector path, of what the array computes
     OTHERWISE = "otherwise"  #: by others, or not at all
 
 

@@ -121,7 +121,15 @@ class LayerGraph:
 
     def made(self, name: str) -> Made:
         """Return in which order an activation is computed."""
-        return self.makers[name].made if name in self.makers else Made.OTHERWISE
+        return self._orders.get(name, Made.OTHERWISE)
+
+    @cached_property
+    def _orders(self) -> Mapping[str, Made]:
+        found: dict[str, Made] = {}
+        for layer in self.layers:
+            behind = any(found.get(name, Made.OTHERWISE) != Made.OTHERWISE for name in layer.inputs)
+            found[layer.output] = Made.BEHIND if layer.in_place and behind else layer.made
+        return found
 
     def sole_reader(self, name: str) -> Layer | None:
         """Return the layer that reads an activation once, if nothing else reads or returns it."""

@@ -32,9 +32,10 @@ class GraphBuilder:
         self.layers: list[Layer] = []
 
     def conv(self, source: str, channels: int, kernel=3, *, name: str = "", **geometry) -> str:
-        """Add a convolution with a square kernel."""
+        """Add a convolution with a square kernel, of which no two channels are alike."""
         depth = self.activations[source].shape[2]
         weight = np.ones((kernel, kernel, depth, channels), np.int8)
+        weight.flat[:channels] = np.arange(channels) % 127 + 1
         return self._add(name, Conv, source, weight=weight, requantization=_PLAIN, **geometry)
 
     def depthwise(self, source: str, kernel=3, *, name: str = "", **geometry) -> str:

@@ -31,12 +31,14 @@ def pool(window: tuple[int, int], op: str = "max", **fields) -> LayerGraph:
 
 
 def conv(kernel: tuple[int, int], channels: int, features: int, **fields) -> LayerGraph:
-    """Make a convolution with padding that keeps the extents."""
+    """Make a convolution with padding that keeps the extents; no two channels are alike."""
+    weight = np.ones((*kernel, channels, features), np.int8)
+    weight.flat[:features] = np.arange(features) % 127 + 1
     layer = Conv(
         name="conv",
         inputs=("x",),
         output="y",
-        weight=np.ones((*kernel, channels, features), np.int8),
+        weight=weight,
         **{"requantization": HALF, "padding": (kernel[0] // 2, kernel[1] // 2) * 2} | fields,
     )
     image = Activation((kernel[0] + 8, kernel[1] + 8, channels))

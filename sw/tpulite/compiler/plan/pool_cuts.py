@@ -26,6 +26,9 @@ _LESS = 2
 """How many times fewer cycles of the array than of the vector path a region must take: the layers
 before and behind a pool mostly wait for the array."""
 
+_MANY = 16
+"""Blocks of which it pays that halves follow the vector path, which may come early itself."""
+
 
 def suits_array(layer: Pool) -> bool:
     """Return whether the array may sum windows of a pool."""
@@ -165,7 +168,8 @@ class PoolPlan:
         source, most = self.source, self.space.free_rows // 2
         single = self.target.height == self.target.width == 1
         early = self.space.block_start and self.space.prefetch and self.space.keep is None
-        if single and early and source.resident and source.made is not Made.OTHERWISE:
+        least = {Made.OTHERWISE: source.blocks + 1, Made.BEHIND: _MANY}.get(source.made, 0)
+        if single and early and source.resident and source.blocks >= least:
             return halves(source.blocks)
         block = len(rows) * source.width
         if source.resident or source.blocks * block <= most:

@@ -125,7 +125,7 @@ def pointwise_plan(
             room=space.free_rows,
             slots=SLOTS if space.prefetch else 1,
         )
-    follows = any(each.made is not Made.OTHERWISE for each in same)
+    follows = any(each.made in (Made.BY_ROWS, Made.BY_BLOCKS) for each in same)
     return replace(rows_plan(same, target, space, tiles), follows=follows)
 
 
