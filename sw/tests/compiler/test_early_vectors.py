@@ -1,5 +1,6 @@
 """Vectors come as soon as what they read is made, and the results stay."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -96,6 +97,25 @@ def test_only_vectors_and_their_constants_change_places():
     for i, op in enumerate(ops):  # none goes back behind a command that followed it
         later = [other for other in ops[i + 1 :] if id(other) not in moved]
         assert all(places[id(op)] < places[id(other)] for other in later)
+
+
+def test_layers_that_stay_take_no_memory():
+    builder = GraphBuilder((64, 64, 16))
+    builder.conv("x", 32, 1, name="wide")
+    builder.conv("wide", 16, 3, name="small", stride=(16, 16))
+    builder.depthwise("small", name="spread", padding=(1, 1, 1, 1))
+    builder.lut("spread", name="swish")
+    builder.pool("swish", (4, 4), name="most")
+    layers = varied(builder.graph("most"))
+    config = Config(array_size=4, ub_rows=1024)
+    ops = tiled(layers, config, effort=0).tiling.ops
+    assert len({region.buffer for op in ops for region in op.rows.values()}) > 400
+    tracemalloc.start()
+    early = put_vectors_early(ops, config)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert early != ops
+    assert peak < 4_000_000
 
 
 def vector_layers(ops) -> set[int]:

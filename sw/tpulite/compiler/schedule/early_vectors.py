@@ -6,7 +6,8 @@ the order of layers they would all wait for the last block.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from itertools import accumulate
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def put_vectors_early(ops: Sequence[Op], config: Config) -> tuple[Op, ...]:
     several = {layer for layer, count in counts.items() if count > 1} - moving
     if not several:
         return tuple(ops)
-    order = _Order(ops, config)
+    order = _Order(ops, several, config)
     loads: list[Op] = []
     for op in ops:
         if loads and not (op.layer == loads[0].layer and op.opcode in (Opcode.LOAD, Opcode.VECTOR)):
@@ -63,25 +64,30 @@ def _moves_activations(op: Op) -> bool:
 
 
 class _Order:
-    """Times of commands: twice the number of one that stays, one more of those behind it."""
+    """Times of commands: twice the number of one that stays, one more of those behind it.
 
-    def __init__(self, ops: Sequence[Op], config: Config) -> None:
+    Numbers begin with 1. Only buffers of layers whose commands change places have rows of their
+    own, which are zeros that take no memory where nothing touches them.
+    """
+
+    def __init__(self, ops: Sequence[Op], layers: Set[int], config: Config) -> None:
         self.times: list[int] = []
         self._toucher = Toucher(config)
-        self._starts: dict[Buffer, int] = {}
-        end = 0
-        for op in ops:
-            for region in op.rows.values():
-                first = _first(region.buffer)
-                if first not in self._starts:
-                    self._starts[first] = end
-                    end += first.rows + _APART
-        self._written, self._touched = np.full((2, end), -1)
+        own, others = (
+            {_first(x.buffer): None for op in some for x in op.rows.values()}
+            for some in ([op for op in ops if op.layer in layers], ops)
+        )
+        ends = list(accumulate((buffer.rows + _APART for buffer in own), initial=0))
+        self._starts = dict(zip(own, ends, strict=False))
+        self._others = ends[-1]  # where all other buffers are
+        end = self._others + max(buffer.rows for buffer in others) + _APART
+        self._written, self._touched = np.zeros((2, end), np.int32)
 
     def add_all(self, ops: Sequence[Op]) -> None:
         """Add commands that stay where they are."""
         for op in ops:
-            self._add(2 * len(self.times), self._touches(op))
+            touched = self._touches(op) if self._has_own(op) else Extents()
+            self._add(self._next, touched)
 
     def add_early(self, ops: Sequence[Op]) -> None:
         """Add commands that go together behind the last one that they need."""
@@ -89,13 +95,20 @@ class _Order:
             self.add_all(ops)
             return
         touched = [self._touches(op) for op in ops]
-        before = max(max(self._before(each), default=-1) for each in touched)
+        before = max(max(self._before(each), default=0) for each in touched)
         for each in touched:
-            self._add(before | 1 if before >= 0 else 2 * len(self.times), each)
+            self._add(before | 1 if before else self._next, each)
+
+    @property
+    def _next(self) -> int:
+        return 2 * len(self.times) + 2
+
+    def _has_own(self, op: Op) -> bool:
+        return any(_first(region.buffer) in self._starts for region in op.rows.values())
 
     def _touches(self, op: Op) -> Extents:
         rows = {
-            name: self._starts[_first(region.buffer)] + region.row
+            name: self._starts.get(_first(region.buffer), self._others) + region.row
             for name, region in op.rows.items()
         }
         return self._toucher.touched(Command.make(op.opcode, **addressed(op, rows)))
