@@ -110,7 +110,9 @@ def test_operators_have_the_librarys_bits(tmp_path):
         fields = call.fields
         for field, values in call.pointers.items():
             assert not isinstance(fields, int)
-            text.append(define("static const float", f"{field}_{number}", values, extent="[256]"))
+            kind = "float" if values.dtype == np.float32 else "int32_t"
+            extent = f"[{len(values)}]"
+            text.append(define(f"static const {kind}", f"{field}_{number}", values, extent=extent))
             fields = {**fields, field: Code(f"{field}_{number}")}
         text.append(define(f"const {call.arguments}", f"case_{number}", fields))
         drawn.append((graph, Exactness(exact), call.function))
@@ -124,6 +126,7 @@ def test_operators_have_the_librarys_bits(tmp_path):
             special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 3e38, -3e38, 1e-45]
             flat = values.reshape(-1)
             flat[:120], flat[120 : 120 + len(special)] = halves, special
+            flat[-7:] = (rng.integers(-60, 60, 7) + 0.5) * scale  # no whole vector of a kernel
         else:
             limits = np.iinfo(x.dtype)
             values = rng.integers(limits.min, limits.max + 1, shape).astype(x.dtype)

@@ -38,6 +38,8 @@ class PlannedCall:
 
 _INFINITY = 0x7F800000
 _INTEGERS = 256
+_BLOCK = 8
+"""Elements that LiteRT's optimized kernels compute at once, and the last ones in another way."""
 _GATE_BITS = 15
 """Integer bits of a cell whose scale is 1."""
 
@@ -59,15 +61,27 @@ def copied(tensor: Tensor) -> HostCall:
 def _quantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     _, y = _ends(node, graph)
     assert y.quantization is not None
-    meaning, limits = y.quantization, np.iinfo(y.dtype)
+    meaning, count, named = y.quantization, math.prod(y.shape), f"{node.name!r} ({node.source})"
 
     def integers(values: np.ndarray) -> np.ndarray:
-        # Eight of each: the optimized kernel rounds the last elements otherwise, which C does not.
-        return quantize(np.repeat(values, 8), meaning, y.dtype, exact)[::8]
+        return quantize(np.repeat(values, _BLOCK), meaning, y.dtype, exact)[::_BLOCK]
 
-    least = least_floats(integers, f"{node.name!r} ({node.source})")
-    fields = {"count": math.prod(y.shape), "least": limits.min & 0xFF, "thresholds": least}
-    return HostCall("tpulite_quantize", "tpulite_quantization", fields)
+    def alone(values: np.ndarray) -> np.ndarray:
+        return np.concatenate(
+            [quantize(x, meaning, y.dtype, exact) for x in np.split(values, len(values))]
+        )
+
+    least = least_floats(integers, named)
+    tail = least_floats(alone, named) if count % _BLOCK else least
+    rest = 0 if (least == tail).all() else count % _BLOCK
+    fields = {
+        "count": count,
+        "rest": rest,
+        "least": np.iinfo(y.dtype).min & 0xFF,
+        "thresholds": least,
+    }
+    pointers = {"rest_thresholds": tail.astype(np.int32)} if rest else {}
+    return HostCall("tpulite_quantize", "tpulite_quantization", fields, pointers)
 
 
 def least_floats(integers: Callable[[np.ndarray], np.ndarray], named: str) -> np.ndarray:
@@ -119,7 +133,7 @@ def _dequantize(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     whole = dequantize(integers, x.quantization, exact)
     alone = [dequantize(integers[i : i + 1], x.quantization, exact) for i in range(_INTEGERS)]
     tail = np.concatenate(alone)
-    rest = 0 if (whole == tail).all() else count % 8
+    rest = 0 if (whole == tail).all() else count % _BLOCK
     fields = {"count": count, "rest": rest, "values": whole}
     pointers = {"rest_values": tail} if rest else {}
     return HostCall("tpulite_dequantize", "tpulite_dequantization", fields, pointers)

@@ -94,7 +94,7 @@ def _end(step: ExportedProgram) -> int:
 
 def _table_bytes(call: HostCall) -> int:
     words = {
-        "tpulite_quantization": 4 * 257,
+        "tpulite_quantization": 4 * 259,
         "tpulite_dequantization": 4 * 259,
         "tpulite_table": 4 + 256,
         "tpulite_softmax_integers": 4 * 260,

@@ -30,8 +30,9 @@ void tpulite_quantize(const void *quantization, const void *x, void *y)
     const tpulite_quantization *q = quantization;
     const float *from = x;
     uint8_t *to = y;
+    uint32_t whole = q->count - q->rest;
     for (uint32_t i = 0; i < q->count; i++)
-        to[i] = tpulite_quantized(q->thresholds, q->least, from[i]);
+        to[i] = tpulite_quantized(i < whole ? q->thresholds : q->rest_thresholds, q->least, from[i]);
 }
 
 void tpulite_dequantize(const void *dequantization, const void *x, void *y)

@@ -10,11 +10,13 @@
 
 /* Floats to 8-bit integers. Integers count from the least: thresholds[i] is the least float of
  * integer i + 1, as an integer of the same order: its bits, and for negative floats their
- * magnitude's bits negated. NaN becomes the least integer. */
+ * magnitude's bits negated. NaN becomes the least integer. The last elements may have other
+ * thresholds. */
 typedef struct {
-    uint32_t count;
+    uint32_t count, rest; /* elements, and how many of them are of the other thresholds */
     uint8_t least; /* the least integer's byte */
     int32_t thresholds[255];
+    const int32_t *rest_thresholds;
 } tpulite_quantization;
 void tpulite_quantize(const void *quantization, const void *x, void *y);
 uint8_t tpulite_quantized(const int32_t thresholds[255], uint8_t least, float value);
