@@ -10,7 +10,7 @@ _ALIKE = 0.6
 _ALIKE_FILES = 0.7
 """The same of two files: those of a folder are many, and have nothing to do with each other."""
 
-_FEW = 40
+_FEW = 48
 """Most names that a message lists."""
 
 

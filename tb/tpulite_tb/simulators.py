@@ -6,7 +6,7 @@ __all__ = ["PARTS", "SIMULATORS", "runs_of"]
 
 SIMULATORS = ("verilator", "icarus")
 
-PARTS: Mapping[str, int] = {"verilator": 1, "icarus": 12}
+PARTS: Mapping[str, int] = {"verilator": 1, "icarus": 6}
 """Of how many parts of its draws a first size makes one: Icarus takes ten times as long."""
 
 _OTHER_SIZES = 4

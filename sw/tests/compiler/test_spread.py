@@ -29,7 +29,7 @@ from tpulite_testing.graphs.transformer import EncoderBlock
 ROWS = 64
 CONFIG = Config(ub_rows=ROWS)
 
-NAMES = ((), ("spread-buffers",))
+NAMES = (("put-vectors-early",), ("put-vectors-early", "spread-buffers"))
 """Passes to leave out: none, or this one."""
 
 
