@@ -15,9 +15,9 @@ from tpulite.compiler.rewrite.early_picks import pick_pixels_first
 from tpulite.compiler.state import State
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Activation, Concat, Conv, LayerGraph, MatMul, Pick
+from tpulite.graph.layers import Activation, Concat, LayerGraph, MatMul, Pick
 from tpulite.runtime.session import Session
-from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.drawn.plain_graphs import GraphBuilder, varied
 from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import random_requantization
 
@@ -28,22 +28,6 @@ def picked(builder: GraphBuilder, source: str, rows=(0,), columns=(0,), name="pi
     """Add a pick of pixels with all their channels."""
     channels = tuple(range(builder.activations[source].shape[2]))
     return builder._add(name, Pick, source, rows=rows, columns=columns, channels=channels)
-
-
-def varied(layers: LayerGraph) -> LayerGraph:
-    """Return the network with random weights and tables."""
-    rng = np.random.default_rng(0)
-
-    def vary(layer):
-        if isinstance(layer, Conv):
-            weight = rng.integers(-128, 128, layer.weight.shape, np.int8)
-            record = random_requantization(rng, weight.shape[3], 100_000)
-            return replace(layer, weight=weight, requantization=record)
-        if hasattr(layer, "table"):
-            return replace(layer, table=rng.permutation(256).astype(np.uint8).view(np.int8))
-        return layer
-
-    return replace(layers, layers=tuple(map(vary, layers.layers)))
 
 
 def assert_same(layers: LayerGraph, other: LayerGraph) -> None:

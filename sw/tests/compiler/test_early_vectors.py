@@ -15,9 +15,9 @@ from tpulite.compiler.schedule.early_vectors import put_vectors_early
 from tpulite.compiler.state import State
 from tpulite.golden.layers import run_layers
 from tpulite.golden.timing import predict_cycles
-from tpulite.graph.layers import Conv, Depthwise, Elementwise, LayerGraph, Lut, Made, Pool
+from tpulite.graph.layers import Elementwise, LayerGraph, Made, Pool
 from tpulite.runtime.session import Session
-from tpulite_testing.drawn.plain_graphs import GraphBuilder
+from tpulite_testing.drawn.plain_graphs import GraphBuilder, varied
 from tpulite_testing.kept import kept_program
 from tpulite_testing.oracles.plain_layers import random_requantization
 
@@ -45,19 +45,6 @@ def gated(size=SIZE, channels=CHANNELS) -> LayerGraph:
 
 
 def _quiet(_: str) -> None: ...
-
-
-def varied(layers: LayerGraph) -> LayerGraph:
-    def vary(layer):
-        if isinstance(layer, Conv | Depthwise):
-            weight = RNG.integers(-128, 128, layer.weight.shape, np.int8)
-            record = random_requantization(RNG, weight.shape[-1], 50_000)
-            return replace(layer, weight=weight, requantization=record)
-        if isinstance(layer, Lut):
-            return replace(layer, table=RNG.permutation(256).astype(np.uint8).view(np.int8))
-        return layer
-
-    return replace(layers, layers=tuple(map(vary, layers.layers)))
 
 
 def tiled(layers: LayerGraph, config: Config, **options) -> State:

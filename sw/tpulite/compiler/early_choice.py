@@ -20,7 +20,7 @@ _LESS = 0.995
 def put_early(state: State) -> State:
     """Put vectors behind what they need, where the program then costs less.
 
-    Buffers get the rows of :func:`tpulite.compiler.spread_choice.spread` in both orders.
+    Buffers have been spread by then; those of the new order are if it is taken.
     """
     options, ops = state.options, state.tiling.ops
     if options.order != "fast" or not (options.block_start and options.prefetch):
@@ -35,9 +35,7 @@ def put_early(state: State) -> State:
     early = encode(early)
     if cost_of(early, early.commands) > _LESS * cost_of(state, state.commands):
         return state
-    if "spread-buffers" in options.without:
-        return early
-    return min(spread(early), spread(state), key=lambda each: cost_of(each, each.commands))
+    return early if "spread-buffers" in options.without else spread(early)
 
 
 def _vectors(ops: Sequence[Op]) -> list[int]:

@@ -157,8 +157,8 @@ PASSES = (
     Pass("schedule", schedule, "schedule", needed=True, switches=("prefetch",)),
     Pass("allocate", allocate, "allocation", needed=True),
     Pass("encode", encode, "commands", needed=True),
-    Pass("put-vectors-early", put_early, "schedule"),
     Pass("spread-buffers", spread, "allocation"),
+    Pass("put-vectors-early", put_early, "schedule"),
     Pass("choose-bound", choose_bound, "bound"),
     Pass("assemble", assemble, "commands", needed=True),
 )

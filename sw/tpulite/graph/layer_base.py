@@ -32,6 +32,11 @@ class Made(Enum):
     BEHIND = "behind"  #: by the vector path, of what the array computes
     OTHERWISE = "otherwise"  #: by others, or not at all
 
+    @property
+    def by_array(self) -> bool:
+        """Whether the array computes it."""
+        return self in (Made.BY_ROWS, Made.BY_BLOCKS)
+
 
 class Windows(NamedTuple):
     """What slides over an activation."""

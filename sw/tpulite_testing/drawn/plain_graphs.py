@@ -1,5 +1,7 @@
 """Random graphs of layers for tests of groups."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -18,8 +20,9 @@ from tpulite.graph.layers import (
     Pool,
     Requantization,
 )
+from tpulite_testing.oracles.plain_layers import random_requantization
 
-__all__ = ["GraphBuilder", "layer_graphs"]
+__all__ = ["GraphBuilder", "layer_graphs", "varied"]
 
 _PLAIN = Requantization(multiplier=np.array([1 << 30]), shift=np.array([1]), rounding=Rounding.AWAY)
 
@@ -119,3 +122,19 @@ def layer_graphs(draw, *, most_layers: int = 6, most_rows: int = 24) -> LayerGra
             names.append(builder.lut(source))
     outputs = draw(st.sets(st.sampled_from(names[1:]))) | {names[-1]}
     return builder.graph(*sorted(outputs))
+
+
+def varied(layers: LayerGraph, seed: int = 0) -> LayerGraph:
+    """Return a network with random weights, requantization of filters, and tables."""
+    rng = np.random.default_rng(seed)
+
+    def vary(layer: Layer) -> Layer:
+        if isinstance(layer, Conv | Depthwise):
+            weight = rng.integers(-128, 128, layer.weight.shape, np.int8)
+            record = random_requantization(rng, weight.shape[-1], 50_000)
+            return replace(layer, weight=weight, requantization=record)
+        if isinstance(layer, Lut):
+            return replace(layer, table=rng.permutation(256).astype(np.uint8).view(np.int8))
+        return layer
+
+    return replace(layers, layers=tuple(map(vary, layers.layers)))

@@ -168,8 +168,8 @@ class PoolPlan:
         source, most = self.source, self.space.free_rows // 2
         single = self.target.height == self.target.width == 1
         early = self.space.block_start and self.space.prefetch and self.space.keep is None
-        least = {Made.OTHERWISE: source.blocks + 1, Made.BEHIND: _MANY}.get(source.made, 0)
-        if single and early and source.resident and source.blocks >= least:
+        behind = source.made is Made.BEHIND and source.blocks >= _MANY
+        if single and early and source.resident and (source.made.by_array or behind):
             return halves(source.blocks)
         block = len(rows) * source.width
         if source.resident or source.blocks * block <= most:

@@ -16,7 +16,7 @@ from tpulite.compiler.plan.pointwise import (
     pointwise_facts,
 )
 from tpulite.compiler.plan.space import Placed, Space
-from tpulite.graph.layers import Concat, DepthToSpace, Made, Pick
+from tpulite.graph.layers import Concat, DepthToSpace, Pick
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def pointwise_plan(
             room=space.free_rows,
             slots=SLOTS if space.prefetch else 1,
         )
-    follows = any(each.made in (Made.BY_ROWS, Made.BY_BLOCKS) for each in same)
+    follows = any(each.made.by_array for each in same)
     return replace(rows_plan(same, target, space, tiles), follows=follows)
 
 
