@@ -80,6 +80,7 @@ def test_moves():
     value("pack", [x, x], np.stack([x, x], 1), axis=1)
     value("slice", [x, I32([0, 1]), I32([1, -1])], x[:1, 1:])
     value("gather", [x, I32([[2, 0]])], x[:, [[2, 0]]], axis=-1, batch_dims=0)
+    value("gather_nd", [x, I32([[[1, 2]], [[0, 0]]])], x[[1, 0], [2, 0]].reshape(2, 1))
     value("cast", [x], x.astype(F32))
 
 

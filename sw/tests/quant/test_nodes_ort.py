@@ -33,7 +33,8 @@ ONE_PROGRAM = [HostSegment, MachineSegment, HostSegment]
 
 EXACT = [
     *("ConvTranspose (powers of two)", "Resize (linear, at pixels)", "ReduceMax"),
-    *("Add (by channel)", "Mul (by channel)"),
+    *("Add (by channel)", "Mul (by channel)", "MaxPool (dilated)"),
+    "Transpose (windows)",
 ]
 
 

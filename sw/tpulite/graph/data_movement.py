@@ -33,6 +33,16 @@ def _gather(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list
     return [np.take(values[0], values[1], axis=node["axis"])]
 
 
+def _gather_nd(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
+    """Pick parts of a tensor, each by the positions of its first axes."""
+    x, places = values
+    axes = places.shape[-1]
+    if axes > x.ndim or np.any((places < 0) | (places >= x.shape[:axes])):
+        raise ValueError(f"not all of its indices are in the shape {list(x.shape)}")
+    expect_shape((*places.shape[:-1], *x.shape[axes:]), outputs[0])
+    return [x[tuple(np.moveaxis(places, -1, 0))]]
+
+
 def _slice(node: Node, values: list[np.ndarray], outputs: list[Tensor]) -> list[np.ndarray]:
     """Cut a box out of a tensor: TFLite gives begin and size of each axis; -1 is all the rest."""
     begin, size = (array.reshape(-1).tolist() for array in values[1:3])
@@ -252,6 +262,7 @@ DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
         "batch_to_space": _batch_to_space,
         "broadcast_to": _broadcast,
         "depth_to_space": _depth_to_space,
+        "gather_nd": _gather_nd,
         "mirror_pad": _mirror_pad,
         "resize_bilinear": _resize_bilinear,
         "resize_nearest": _resize_nearest,
@@ -272,3 +283,8 @@ DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
     },
 }
 """How each operator of a format moves elements."""
+
+
+def moved_input(node: Node) -> str:
+    """Return the input whose elements a node moves; others say where."""
+    return node.inputs[1 if node.op == "split" else 0]

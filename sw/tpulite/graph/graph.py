@@ -92,7 +92,8 @@ class Node:
     - depth_to_space, space_to_depth: x; block
     - resize_bilinear, resize_nearest: x, size; align_corners, half_pixel_centers
     - space_to_batch, batch_to_space: x, block, amounts (padding, crops), as in TFLite
-    - slice, strided_slice, split, split_v, unpack, reverse, mirror_pad, tile: as in TFLite
+    - slice, strided_slice, split, split_v, unpack, reverse, mirror_pad, tile, gather_nd: as in
+      TFLite
     - broadcast_to: x, shape
     - svdf: x, weights of features [F, K], weights of time [F, steps], bias?, window [steps, F]; the
       window behind the frame is the second output; rank

@@ -35,8 +35,8 @@ class MovementDraw:
     """A file that grows."""
 
     def __init__(self, op: str, seed: int, surrounded: bool) -> None:
-        self.rng = np.random.default_rng([sorted(_DRAWS).index(op), seed, surrounded])
-        plain = not surrounded and "dilated" not in op
+        self.rng = np.random.default_rng([len(op), *op.encode(), seed, surrounded])
+        plain = not (surrounded or "dilated" in op or op == "windows")
         unsigned = self.rng.random() < 0.2 and plain
         self.model = ModelBuilder("uint8" if unsigned else "int8")
         self.surrounded = surrounded
@@ -241,6 +241,44 @@ def _resize_between(draw: MovementDraw) -> None:
     draw.add("RESIZE_BILINEAR", inputs, [(1, *size, channels)], **options)
 
 
+def _gather_nd(draw: MovementDraw) -> None:
+    """Draw rows of a feature map, or pixels: anywhere, of one row, or of one column."""
+    x = draw.input()
+    _, height, width, channels = draw.model.shape(x)
+    count, form = draw.integer(1, 9), draw.choice("rows", "pixels", "one row", "one column")
+    rows, columns = draw.rng.integers(0, height, count), draw.rng.integers(0, width, count)
+    if form == "one row":
+        rows[:] = rows[0]
+    if form == "one column":
+        columns[:] = columns[0]
+    places, rest = ([0 * rows, rows, columns], [channels])
+    if form == "rows":
+        places, rest = places[:2], [width, channels]
+    inputs = [x, draw.known(np.stack(places, axis=-1)[np.newaxis])]
+    draw.add("GATHER_ND", inputs, [(1, count, *rest)], options_type="GatherNdOptions")
+
+
+def _windows(draw: MovementDraw) -> None:
+    """Draw what attention within windows makes of a feature map: its squares, one by one."""
+    model, channels = draw.model, draw.choice(3, 16, 20, 32)
+    (rows, height), (columns, width) = ((draw.integer(1, 4), draw.integer(1, 4)) for _ in range(2))
+    x = draw.convolved(draw.input((1, rows * height, columns * width, 8)), channels)
+    shape, order = (rows, height, columns, width, channels), draw.choice([0, 2, 1, 3], [2, 0, 3, 1])
+    order = [*order, 4]
+
+    def reshaped(x: int, shape: Sequence[int]) -> int:
+        inputs = [x, draw.known(shape)]
+        return model.operator(
+            "RESHAPE", inputs, [model.like(x, shape)], options_type="ReshapeOptions"
+        )
+
+    moved = model.like(x, [shape[axis] for axis in order])
+    inputs = [reshaped(x, shape), draw.known(order)]
+    model.operator("TRANSPOSE", inputs, [moved], options_type="TransposeOptions")
+    y = reshaped(moved, (1, rows * columns, height * width, channels))
+    draw.made.append(draw.convolved(y, draw.integer(1, 20)))
+
+
 def _space_to_depth(draw: MovementDraw) -> None:
     block = draw.integer(2, 3)
     height, width, channels = draw.integer(1, 5), draw.integer(1, 5), draw.choice(1, 3, 16, 32, 20)
@@ -327,6 +365,7 @@ _DRAWS: dict[str, Callable[[MovementDraw], None]] = {
     "depth_to_space": _depth_to_space,
     "dilated": _dilated,
     "dilated_row": _dilated_row,
+    "gather_nd": _gather_nd,
     "mirror_pad": _mirror_pad,
     "pack": _pack,
     "resize_between": _resize_between,
@@ -342,6 +381,7 @@ _DRAWS: dict[str, Callable[[MovementDraw], None]] = {
     "transpose": _transpose,
     "unpack": _unpack,
     "widened": _broadcast,
+    "windows": _windows,
 }
 
 MOVEMENT = tuple(_DRAWS)

@@ -184,6 +184,21 @@ def _resize_to_pixels(d: _Draw) -> str:
     return d.node("Resize", x, "", "", sizes, mode="linear", coordinate_transformation_mode=places)
 
 
+def _dilated_max_pool(d: _Draw) -> str:
+    """Draw windows with gaps; their padding is smaller than the kernel, as the library demands.
+
+    Where ``ceil_mode`` leaves out a window, ONNX infers another shape than the library computes.
+    """
+    kernel, dilation = ([d.integer(low, 3) for _ in range(2)] for low in (2, 1))
+    dilation[d.integer(0, 1)] = d.integer(2, 3)
+    ceil = d.integer(0, 1)
+    window: dict[str, Any] = {"kernel_shape": kernel, "dilations": dilation, "ceil_mode": ceil}
+    window["strides"] = [d.integer(1, 2 if ceil else 4) for _ in range(2)]
+    if not ceil:
+        window["pads"] = [d.integer(0, k - 1) for k in (*kernel, *kernel)]
+    return d.node("MaxPool", d.input(1, d.channels, d.height + 4, d.width + 4), **window)
+
+
 def _pad(d: _Draw) -> str:
     return d.node("Pad", d.x, [0, 0, *(d.integer(0, 2) for _ in range(2)), 0, 0, 1, 1])
 
@@ -228,6 +243,18 @@ def _transpose(d: _Draw) -> str:
     return d.node("Conv", y, d.weight(5, 16, 2, 1))
 
 
+def _windows(d: _Draw) -> str:
+    """Draw pixels of windows, each by itself, as attention within windows reads them."""
+    (rows, height), (columns, width) = ((d.integer(1, 3), d.integer(2, 4)) for _ in range(2))
+    x = d.input(1, 4, rows * height, columns * width)
+    x = d.quantized(d.node("Conv", x, d.weight(d.channels, 4, 1, 1)), _SCALE)
+    y = d.quantized(d.node("Transpose", x, perm=[0, 2, 3, 1]), _SCALE)
+    y = d.quantized(d.node("Reshape", y, [1, rows, height, columns, width, d.channels]), _SCALE)
+    y = d.quantized(d.node("Transpose", y, perm=[0, 1, 3, 2, 4, 5]), _SCALE)
+    y = d.quantized(d.node("Reshape", y, [rows * columns, height * width, d.channels]), _SCALE)
+    return d.node("MatMul", y, d.weight(d.channels, 5))
+
+
 def _attention(d: _Draw) -> str:
     keys = d.node("Transpose", d.rows, perm=[0, 2, 1])
     return d.node("MatMul", d.rows, keys)
@@ -261,6 +288,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "MatMul": lambda d: d.node("MatMul", d.rows, d.weight(d.channels, d.integer(1, 20))),
     "MatMul (both computed)": _attention,
     "MatMulInteger": _integers("MatMulInteger", 1),
+    "MaxPool (dilated)": _dilated_max_pool,
     "Mul": _two("Mul"),
     "Mul (by channel)": _by_channel("Mul"),
     "Mul (SiLU)": _silu,
@@ -284,6 +312,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Sum": _two("Sum"),
     "Tile": lambda d: d.node("Tile", d.x, [1, 1, d.integer(1, 2), 2]),
     "Transpose": _transpose,
+    "Transpose (windows)": _windows,
     "Unsqueeze": lambda d: d.node("Unsqueeze", d.rows, [1]),
 }
 """How each is drawn; an explanation in brackets tells forms of one operator apart."""

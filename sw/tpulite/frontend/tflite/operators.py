@@ -274,6 +274,7 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Operation], int]] = {
     "EXPAND_DIMS": (_reshape, 1),
     "FULLY_CONNECTED": (_dense, 2),
     "GATHER": (_with_options("gather", axis="Axis", batch_dims="BatchDims"), 2),
+    "GATHER_ND": (_with_options("gather_nd"), 2),
     "GELU": (_function("gelu", approximate="Approximate"), 1),
     "HARD_SWISH": (_function("hard_swish"), 1),
     "LEAKY_RELU": (_function("leaky_relu", alpha="Alpha"), 1),

@@ -1,7 +1,7 @@
 """Folding of constants: what can be known before the network runs."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -162,12 +162,11 @@ _ARITHMETIC: Mapping[str, Callable[..., np.ndarray]] = {
     **{name: lambda x, name=name: _activate(x, name) for name in _BOUNDS},
 }
 
-_MOVED: Mapping[str, tuple[str, ...]] = {
-    "tflite": (
-        *("cast", "concat", "gather", "pack", "reshape", "slice", "split", "strided_slice"),
-        *("depth_to_space", "mirror_pad", "reverse", "space_to_depth", "split_v", "tile"),
-        *("broadcast_to", "transpose", "unpack"),
-    ),
+_KERNELS = {"argmax", "batch_to_space", "resize_bilinear", "resize_nearest", "space_to_batch"}
+"""Operators of TFLite that the library computes, even of constants."""
+
+_MOVED: Mapping[str, Collection[str]] = {
+    "tflite": DATA_MOVEMENT["tflite"].keys() - _KERNELS,
     "onnx": ("concat", "reshape", "transpose"),
 }
 """Operators that only move elements; a reader of ONNX files has computed the others."""

@@ -1,7 +1,9 @@
 """Products of two activations."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tpulite.arch.numerics import Rounding
 from tpulite.graph.graph import Node
@@ -31,6 +33,9 @@ _ORDERS = {
 of an image whose height and width change places."""
 
 Shape = tuple[int, int, int]
+
+_AXES = 3
+"""Axes of an image."""
 
 
 def lower_matmul(node: Node, context: GraphContext) -> None:
@@ -80,23 +85,21 @@ def lower_matmul(node: Node, context: GraphContext) -> None:
         context.reshape(f"{node.name}/reshape", made, target)
 
 
-def lower_transpose(node: Node, context: GraphContext) -> None:
-    """Lower a change of axes in which channels take part.
-
-    At the ends of a network it is the host's, who writes or reads each element anyway.
+def check_not_at_end(node: Node, context: GraphContext) -> None:
+    """Leave a change of axes at an end of the network to the host, who writes each element anyway.
 
     Raises
     ------
     UnsupportedError
-        If it is there, or moves a batch.
+        If it is there.
     """
-    source, target = node.inputs[0], node.outputs[0]
-    if source in context.graph.given or target in context.graph.wanted:
+    if node.inputs[0] in context.graph.given or node.outputs[0] in context.graph.wanted:
         raise UnsupportedError("it is at an end of the network, where the CPU orders the elements")
-    found = _without_units(context.tensor(source).shape, node["perm"])
-    if found is None:
-        raise UnsupportedError("it moves the batch axis")
-    shape, order = found
+
+
+def lower_transpose(node: Node, shape: Shape, order: Shape, context: GraphContext) -> None:
+    """Lower a change of axes in which channels take part, of an image with this shape."""
+    source, target = node.inputs[0], node.outputs[0]
     same = context.requantized(node, source, target)
     name, steps = same, _ORDERS.get(order, "")
     context.read(name)
@@ -121,20 +124,36 @@ def lower_transpose(node: Node, context: GraphContext) -> None:
         context.reshape(f"{node.name}/reshape", name, target)
 
 
-def _without_units(
-    extents: Sequence[int], perm: Sequence[int]
-) -> tuple[Shape, tuple[int, int, int]] | None:
+def image_axes(extents: Sequence[int], perm: Sequence[int]) -> tuple[Shape, Shape] | None:
     """Return rows, columns and channels of a tensor, and their order behind a transposition.
 
-    Axes of one element are left out, wherever they go; None if more than three others are left.
+    Axes of one element are left out, wherever they go. Where more than three are left, axes that
+    stay neighbors are one; None if these are still more than three, or the channels stay last.
+
+    Examples
+    --------
+    >>> image_axes((2, 3, 4, 8), (0, 1, 3, 2))
+    ((6, 4, 8), (0, 2, 1))
     """
-    axes = [axis for axis, extent in enumerate(extents) if extent != 1]
-    lead = 3 - len(axes)
+    order = [axis for axis in perm if extents[axis] != 1]
+    groups = [[axis] for axis in order]
+    if len(order) > _AXES and order[-1] != max(order):
+        rank = sorted(order).index
+        groups = [[order[0]]]
+        for before, axis in pairwise(order):
+            if rank(axis) == rank(before) + 1:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+    lead = _AXES - len(groups)
     if lead < 0:
         return None
-    order = [axes.index(axis) + lead for axis in perm if axis in axes]
-    rows, columns, channels = (1,) * lead + tuple(extents[axis] for axis in axes)
-    first, second, third = (*range(lead), *order)
+    axes = sorted(groups)
+    rows, columns, channels = (
+        *(1,) * lead,
+        *(math.prod(extents[axis] for axis in group) for group in axes),
+    )
+    first, second, third = (*range(lead), *(axes.index(group) + lead for group in groups))
     return (rows, columns, channels), (first, second, third)
 
 

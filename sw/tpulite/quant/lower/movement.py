@@ -6,23 +6,21 @@ What a node does is found out from its rule: it moves the numbers of the element
 import math
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from tpulite.graph.data_movement import DATA_MOVEMENT
+from tpulite.graph.data_movement import DATA_MOVEMENT, moved_input
 from tpulite.graph.graph import Node
-from tpulite.graph.layers import Concat, DepthToSpace, Pick
+from tpulite.graph.layers import Concat, DepthToSpace, Pick, Reshape
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.lower.context import GraphContext
-from tpulite.quant.lower.matrices import lower_transpose
+from tpulite.quant.lower.matrices import check_not_at_end, image_axes, lower_transpose
 from tpulite.quant.tensors import UnsupportedError, image_axis, image_shape
 
-MOVEMENT = (
-    *("slice", "strided_slice", "split", "split_v", "unpack", "reverse", "mirror_pad", "tile"),
-    *("resize_bilinear", "resize_nearest", "space_to_depth", "transpose", "pick"),
-    *("space_to_batch", "batch_to_space", "gather", "broadcast_to"),
-)
+_OTHERS = {"argmax", "cast", "concat", "depth_to_space", "pack", "reshape"}
+"""Operators that are lowered in another way, or not at all."""
+
+MOVEMENT = tuple(sorted({*DATA_MOVEMENT["tflite"], *DATA_MOVEMENT["onnx"]} - _OTHERS))
 """Operators that :func:`lower_movement` takes."""
 
 _MOST = 1 << 26
@@ -55,7 +53,7 @@ def spread(context: GraphContext, source: str, target: str, shape: tuple[int, ..
     # As a copy: NumPy's unravel_index reads past views that repeat their elements.
     y, x, channels = np.unravel_index(np.ascontiguousarray(wide), context.read(source).shape)
     context.declare(target, wide.shape)
-    context.emit(Pick, target, (source,), target, **_fields(y[..., 0], x[..., 0], channels))
+    _emit(target, (source, target), (y[..., 0], x[..., 0], channels), context)
 
 
 def lower_movement(node: Node, context: GraphContext) -> None:
@@ -72,14 +70,15 @@ def lower_movement(node: Node, context: GraphContext) -> None:
     if node.op not in DATA_MOVEMENT[context.graph.format]:
         raise UnsupportedError(f"unsupported operator {node.op}")
     computed = [name for name in node.inputs if context.tensor(name).data is None]
-    if len(computed) != 1:
+    source = moved_input(node)
+    if computed != [source]:
         raise UnsupportedError("its indices or shapes are computed at run time")
-    (source,) = computed
-    if node.op == "gather" and (source != node.inputs[0] or node.attributes.get("batch_dims", 0)):
-        raise UnsupportedError("its indices are computed at run time")
-    if node.op == "transpose" and not _swaps(node, context.tensor(source).shape):
-        lower_transpose(node, context)
-        return
+    shape = context.tensor(source).shape
+    if node.op == "transpose" and not _swaps(node, shape):
+        check_not_at_end(node, context)
+        if (found := image_axes(shape, node["perm"])) is not None:
+            lower_transpose(node, *found, context)
+            return
     wide = context.tensor(source).dtype == "int16"
     context.read(source)
     for name, numbers in zip(node.outputs, _moved(node, source, context), strict=True):
@@ -162,42 +161,70 @@ def _pick(
     for part in parts:
         name = label if len(parts) == 1 else f"{label}/{part.start}"
         output = target if len(parts) == 1 else name
-        fields = _fields(y[..., part.start], x[..., part.start], channels[..., part])
-        if wide:
-            fields = _of_pairs(fields)
+        rows, columns, count = numbers[..., part].shape
+        places = y[..., part.start], x[..., part.start], channels[..., part]
         if len(parts) == 1:
             context.write(target)
         else:
-            rows, columns, count = numbers[..., part].shape
             context.declare(output, (rows, columns * (1 + wide), count))
-        context.emit(Pick, name, (source,), output, **fields)
+        _emit(name, (source, output), places, context, wide=wide)
         made.append(output)
     if len(parts) > 1:
         context.write(target)
         context.emit(Concat, label, tuple(made), target, axis=2)
 
 
-def _of_pairs(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a pick of pixels whose columns are pairs."""
-    if fields["transposed"]:
-        raise UnsupportedError("height and width of int16 change places")
-    columns = tuple(2 * column + half for column in fields["columns"] for half in (0, 1))
-    return {**fields, "columns": columns}
+def _emit(
+    name: str,
+    ends: tuple[str, str],
+    places: tuple[Numbers, Numbers, Numbers],
+    context: GraphContext,
+    *,
+    wide: bool = False,
+) -> None:
+    """Emit a pick of pixels (y, x) and their channels.
 
-
-def _fields(y: Numbers, x: Numbers, channels: Numbers) -> dict[str, Any]:
-    """Return the fields of a pick that moves pixels (y, x) and their channels.
+    Where rows and columns are not picked independently, the pixels are rows of an image, or several
+    in a row, wherever these stay together.
 
     Raises
     ------
     UnsupportedError
-        If rows and columns are not picked independently, or each pixel has other channels.
+        If each pixel has other channels, or those of int16 go different ways.
     """
-    if not (channels == channels[0, 0]).all():
+    (source, target), (y, x, each) = ends, places
+    if not (each == each[0, 0]).all():
         raise UnsupportedError("it moves the channels of each pixel differently")
-    fields = {"channels": tuple(channels[0, 0].tolist())}
+    channels = tuple(each[0, 0].tolist())
     for transposed, (rows, columns) in ((False, (y, x)), (True, (y.T, x.T))):
         if (rows == rows[:, :1]).all() and (columns == columns[:1]).all():
-            lines = tuple(rows[:, 0].tolist()), tuple(columns[0].tolist())
-            return {**fields, "rows": lines[0], "columns": lines[1], "transposed": transposed}
-    raise UnsupportedError("it moves elements across rows and columns")
+            if wide and transposed:
+                raise UnsupportedError("height and width of int16 change places")
+            picked = tuple(rows[:, 0].tolist()), tuple(columns[0].tolist())
+            if wide:
+                picked = picked[0], _pairs(picked[1])
+            fields = dict(zip(("rows", "columns"), picked, strict=True), transposed=transposed)
+            context.emit(Pick, name, (source,), target, channels=channels, **fields)
+            return
+    height, width, depth = context.activations[source].shape
+    pixels = (y * (width // (1 + wide)) + x).reshape(-1)
+    together = _together(pixels, height * width // (1 + wide))
+    columns = tuple(range(together * (1 + wide)))
+    rows = tuple((pixels[::together] // together).tolist())
+    lines, picked = f"{name}/lines", f"{name}/picked"
+    context.declare(lines, (height * width // len(columns), len(columns), depth))
+    context.declare(picked, (len(rows), len(columns), len(channels)))
+    context.emit(Reshape, lines, (source,), lines)
+    context.emit(Pick, name, (lines,), picked, rows=rows, columns=columns, channels=channels)
+    context.emit(Reshape, target, (picked,), target)
+
+
+def _together(pixels: Numbers, count: int) -> int:
+    """Return how many pixels stay next to each other, of as many wherever they come from."""
+    starts = np.flatnonzero(np.diff(pixels, prepend=-2) != 1)
+    return math.gcd(count, len(pixels), *starts.tolist(), *pixels[starts].tolist())
+
+
+def _pairs(columns: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the columns of int16 in an image, whose bytes are pairs of columns."""
+    return tuple(2 * column + half for column in columns for half in (0, 1))

@@ -23,16 +23,16 @@ def pick_padded(
         axis: np.pad(np.arange(shape[axis]), around, mode=mode)  # type: ignore[call-overload]
         for axis, around in pads.items()
     }
-    _emit(graph, node, node.outputs[0], axes)
+    emit_pick(graph, node.inputs[0], node.outputs[0], axes)
 
 
-def _emit(graph: Importer, node: OnnxNode, output: str, axes: Mapping[int, Positions]) -> None:
+def emit_pick(graph: Importer, source: str, output: str, axes: Mapping[int, Positions]) -> None:
     """Emit a pick of positions of some axes."""
-    shape = graph.shape(node.inputs[0]) or ()
+    shape = graph.shape(source) or ()
     indices = tuple(
         tuple(int(i) for i in axes.get(axis, range(extent))) for axis, extent in enumerate(shape)
     )
-    graph.emit("pick", node.inputs[:1], [output], indices=indices)
+    graph.emit("pick", [source], [output], indices=indices)
 
 
 def _integers(graph: Importer, node: OnnxNode, index: int, name: str) -> list[int] | None:
@@ -58,7 +58,7 @@ def _slice(graph: Importer, node: OnnxNode) -> None:
         chosen[axis % len(shape)] = range(extent)[start:stop:step]
     if not all(len(each) for each in chosen.values()):
         raise UncoveredError("its output is empty")
-    _emit(graph, node, node.outputs[0], chosen)
+    emit_pick(graph, node.inputs[0], node.outputs[0], chosen)
 
 
 def _split(graph: Importer, node: OnnxNode) -> None:
@@ -75,7 +75,7 @@ def _split(graph: Importer, node: OnnxNode) -> None:
     start = 0
     for output, size in zip(node.outputs, sizes, strict=True):
         if output:
-            _emit(graph, node, output, {axis: range(start, start + size)})
+            emit_pick(graph, node.inputs[0], output, {axis: range(start, start + size)})
         start += size
 
 
@@ -85,7 +85,9 @@ def _tile(graph: Importer, node: OnnxNode) -> None:
     if not counts or min(counts) < 1:
         raise UncoveredError(_COMPUTED)
     pairs = enumerate(zip(shape, counts, strict=True))
-    _emit(graph, node, node.outputs[0], {i: [*range(n)] * count for i, (n, count) in pairs})
+    emit_pick(
+        graph, node.inputs[0], node.outputs[0], {i: [*range(n)] * count for i, (n, count) in pairs}
+    )
 
 
 def _gather(graph: Importer, node: OnnxNode) -> None:
@@ -104,11 +106,11 @@ def _gather(graph: Importer, node: OnnxNode) -> None:
         return
     positions = chosen.reshape(-1) % extent
     if chosen.ndim:
-        _emit(graph, node, node.outputs[0], {axis: positions})
+        emit_pick(graph, node.inputs[0], node.outputs[0], {axis: positions})
         return
     one = (*shape[:axis], 1, *shape[axis + 1 :])
     part = graph.temporary("part", one, graph.dtype(node.inputs[0]))
-    _emit(graph, node, part, {axis: positions})
+    emit_pick(graph, node.inputs[0], part, {axis: positions})
     graph.emit("reshape", [part], node.outputs, shape=result)
 
 
@@ -148,7 +150,7 @@ def _resize(graph: Importer, node: OnnxNode) -> None:
         axis: np.clip(_NEAREST[nearest](x).astype(np.int64), 0, shape[axis] - 1)
         for axis, x in positions.items()
     }
-    _emit(graph, node, node.outputs[0], axes)
+    emit_pick(graph, node.inputs[0], node.outputs[0], axes)
 
 
 def _scales(
@@ -181,7 +183,7 @@ def _squares(op: str):
             depth, squares = shape[1] // block**2, block**2
             source = graph.temporary("turned", shape, graph.dtype(source))
             turned = np.arange(shape[1]).reshape(depth, squares).T.reshape(-1)
-            _emit(graph, node, source, {1: turned})
+            emit_pick(graph, node.inputs[0], source, {1: turned})
         graph.emit(op, [source], node.outputs, block=block)
 
     return rule

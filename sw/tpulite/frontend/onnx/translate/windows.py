@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
+from tpulite.frontend.onnx.translate.movement import emit_pick
 from tpulite.frontend.padding import pad_same
 
 _DIMENSIONS = "it does not have one or two spatial dimensions"
@@ -162,11 +163,12 @@ def conv_attributes(graph: Importer, node: OnnxNode, window: SlidingWindow) -> d
 
 def _max_pool(graph: Importer, node: OnnxNode) -> None:
     image = graph.known_shape(node.inputs[0])
-    if any(d != 1 for d in node.attributes.get("dilations", ())):
-        raise UncoveredError(_DILATED)
     if any(graph.is_read(name) for name in node.outputs[1:]):
         raise UncoveredError("its output of indices is used")
     window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
+    if max(window.dilation) > 1:
+        _dilated_max_pool(graph, node, window)
+        return
     graph.emit(
         "max_pool",
         node.inputs,
@@ -176,6 +178,63 @@ def _max_pool(graph: Importer, node: OnnxNode) -> None:
         padding=window.extended(window.padding),
         activation="none",
     )
+
+
+def _dilated_max_pool(graph: Importer, node: OnnxNode, window: SlidingWindow) -> None:
+    """Emit a maximum of dense windows, over rows and columns that are picked phase by phase."""
+    x, y = node.inputs[0], node.outputs[0]
+    image, result = graph.known_shape(x), graph.known_shape(y)
+    padding, stride = [*window.extended(window.padding)], [*window.stride]
+    sources: dict[int, list[int]] = {}
+    results: dict[int, list[int]] = {}
+    apart, dense = [*image], [*result]
+    for i, axis in ((0, len(image) - 2), (1, len(image) - 1)):
+        if window.dilation[i] > 1:
+            around = padding[i], padding[i + 2]
+            sources[axis], stride[i], results[axis] = _in_phases(image[axis], around, window, i)
+            padding[i] = padding[i + 2] = 0
+            apart[axis] = len(sources[axis])
+            dense[axis] = (apart[axis] - window.kernel[i]) // stride[i] + 1
+    phases, maxima = (
+        graph.temporary(role, shape, graph.dtype(x))
+        for role, shape in (("phases", apart), ("maxima", dense))
+    )
+    emit_pick(graph, x, phases, sources)
+    graph.emit(
+        "max_pool",
+        [phases],
+        [maxima],
+        window=window.kernel,
+        stride=tuple(stride),
+        padding=tuple(padding),
+        activation="none",
+    )
+    emit_pick(graph, maxima, y, results)
+
+
+def _in_phases(
+    extent: int, around: tuple[int, int], window: SlidingWindow, axis: int
+) -> tuple[list[int], int, list[int]]:
+    """Make a dilated axis dense: its positions by phase, the stride, and which maxima are results.
+
+    Padding becomes the nearest position of its phase, which every window there sees anyway.
+    """
+    kernel, stride, dilation = window.kernel[axis], window.stride[axis], window.dilation[axis]
+    before, size = around[0], around[0] + extent + around[1]
+    begins = range(0, size - (kernel - 1) * dilation, stride)
+    for begin in begins:
+        seen = range(begin - before, begin - before + kernel * dilation, dilation)
+        if not any(0 <= place < extent for place in seen):
+            raise UncoveredError("a window lies in its padding")
+    order: list[int] = []
+    sources: list[int] = []
+    for phase in sorted({begin % dilation for begin in begins}):
+        places = range(phase, size, dilation)
+        inside = range((phase - before) % dilation, extent, dilation)
+        order += places
+        sources += [min(max(place - before, inside[0]), inside[-1]) for place in places]
+    step = stride // dilation if stride % dilation == 0 else 1
+    return sources, step, [order.index(begin) // step for begin in begins]
 
 
 def _average_pool(graph: Importer, node: OnnxNode) -> None:
