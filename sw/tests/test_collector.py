@@ -30,3 +30,24 @@ def test_it_is_paused_only_until_an_error():
         assert not gc.isenabled()
         raise ValueError("no")
     assert gc.isenabled()
+
+
+def test_what_was_made_meanwhile_is_old():
+    """So the collector does not go through all of it when it runs again."""
+    gc.enable()
+    with collector_paused():
+        made = [[] for _ in range(10_000)]
+    old = {id(each) for each in gc.get_objects(generation=2)}
+    assert all(id(each) in old for each in made)
+
+
+def test_what_others_have_frozen_stays_so():
+    gc.enable()
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        with collector_paused():
+            pass
+        assert gc.get_freeze_count() == count
+    finally:
+        gc.unfreeze()

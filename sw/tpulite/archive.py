@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,14 @@ ZIP = b"PK\x03\x04"
 """How archives begin."""
 
 _LEVEL = 1
-"""Of compression: weights hardly shrink, and more effort gains half a percent."""
+"""Of compression: more effort gains half a percent."""
+
+_SAMPLE = 1 << 13
+"""Bytes from the middle of a member that say whether it shrinks."""
+
+_LESS = 7 / 8
+"""Part of its size to which a member must shrink, or it is stored as it is: weights hardly do, and
+took a sixth of the time of compiling ResNet-50."""
 
 _UNPACKED_BYTES = 1 << 28
 _RATIO = 4
@@ -28,18 +36,25 @@ def packed(
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in {f"{kind}.json": json.dumps(about).encode(), **parts}.items():
-            # A ZipInfo of our own has a fixed date, unlike writestr with a name. Archives are
-            # compressed already.
-            method = zipfile.ZIP_STORED if data.startswith(ZIP) else zipfile.ZIP_DEFLATED
+            # A ZipInfo of our own has a fixed date, unlike writestr with a name.
+            method = zipfile.ZIP_DEFLATED if _shrinks(data) else zipfile.ZIP_STORED
             archive.writestr(zipfile.ZipInfo(name), data, method, _LEVEL)
     return buffer.getvalue()
+
+
+def _shrinks(data: bytes) -> bool:
+    """Return whether it pays to compress a member, as far as a sample tells."""
+    start = max(0, len(data) - _SAMPLE) // 2
+    sample = data[start : start + _SAMPLE]
+    return len(zlib.compress(sample, _LEVEL)) < _LESS * len(sample)
 
 
 def _digest(metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> str:
     """Return a checksum of all that an archive holds."""
     digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(parts):
-        digest.update(f"\n{name} {len(parts[name])}\n".encode() + parts[name])
+        digest.update(f"\n{name} {len(parts[name])}\n".encode())
+        digest.update(parts[name])
     return digest.hexdigest()
 
 

@@ -1,14 +1,18 @@
 """The race detector, provoked: every kind of violation, and every token dropped one at a time."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
 from tpulite.arch.memory import Window
+from tpulite.golden.effects.access import Footprint
+from tpulite.golden.effects.extents import ExtentFinder
 from tpulite.golden.effects.footprint import footprint
 from tpulite.golden.machine import Machine, RaceError
 from tpulite.golden.machine.dram import Dram
-from tpulite.golden.races.detector import Kind, Space
+from tpulite.golden.races.detector import Kind, RaceDetector, Space
 from tpulite_testing.compiling.programs import (
     CONFIG,
     WINDOWS,
@@ -250,3 +254,28 @@ def is_ordered(commands) -> bool:
             if conflict and not ended[b]:
                 return False
     return True
+
+
+def test_of_commands_in_place_that_are_alike_one_is_looked_at_closely():
+    """Each copies rows down by one: it reads a row before it writes it. A copy up does not."""
+    size = WINDOWS[-1].base + WINDOWS[-1].size
+    detector = RaceDetector(
+        CONFIG,
+        buffer_written=np.ones(CONFIG.ub_rows, bool),
+        dram_written=np.ones(size, bool),
+    )
+    finder, looked = ExtentFinder(CONFIG, WINDOWS), []
+
+    def look(command: Command) -> Footprint:
+        looked.append(command)
+        return footprint(command, CONFIG, WINDOWS)
+
+    down = [copy(row + 1, row, 8) for row in range(0, 50, 10)]
+    up = [copy(60, 61, 8), copy(70, 71, 8)]
+    for command in (*down, *up):
+        extents = finder.find(command)
+        assert extents is not None
+        detector.follow(command, extents, partial(look, command))
+    assert [x for x in looked if x in down] == down[:1]
+    found = [(each.kind, each.commands) for each in detector.violations]
+    assert found == [(Kind.OVERLAP, (5,)), (Kind.OVERLAP, (6,))]

@@ -1,10 +1,11 @@
+import io
 import json
 import zipfile
 
 import numpy as np
 import pytest
 
-from tpulite.archive import packed
+from tpulite.archive import members, packed
 from tpulite.graph.graph import Node
 from tpulite.models import CNN_DIGITS, DigitsTest
 from tpulite.runtime.model import Model
@@ -39,6 +40,20 @@ def test_equal_models_give_equal_bytes(saved, tmp_path):
     _, path = saved
     save_model(load_model_file(path), tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+def test_what_does_not_shrink_is_stored_as_it_is():
+    noise = np.random.default_rng(1).bytes(100_000)
+    parts = {"weights": noise, "small": noise[:100], "sparse": bytes(100_000), "empty": b""}
+    data = packed("model", 5, {"text": "tensor " * 1000}, parts)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sizes = {x.filename: (x.file_size, x.compress_size) for x in archive.infolist()}
+    assert sizes["weights"] == (100_000, 100_000)
+    assert sizes["small"] == (100, 100)
+    assert sizes["sparse"][1] < 1000
+    assert sizes["empty"] == (0, 0)
+    assert sizes["model.json"][1] < 1000
+    assert members(data) == parts | {"model.json": members(data)["model.json"]}
 
 
 def test_other_files_are_refused(saved, tmp_path):

@@ -74,23 +74,23 @@ def find_lives(program: Program) -> Lives:
     the one that writes it again.
     """
     count = len(program.commands)
-    numbers = np.arange(program.config.ub_rows)
-    born, read = np.full(len(numbers), _EMPTY), np.full(len(numbers), _EMPTY)
+    # Of each row: its number, who wrote it, and who read it last.
+    known = np.full((3, program.config.ub_rows), _EMPTY, np.int32)
+    known[0] = np.arange(program.config.ub_rows)
     for start, stop in program.resident:
-        born[start:stop], read[start:stop] = -1, count - 1
+        known[1, start:stop], known[2, start:stop] = -1, count - 1
+    read, used = known[2], known[1:]
     toucher, found, overs = Toucher(program.config), [], []
     for number, command in enumerate(program.commands):
         touched = toucher.touched(command)
         for place in (*touched.reads, *touched.early_reads):
             view(read, place)[...] = number
         for place in touched.writes:
-            here, last, rows = view(born, place), view(read, place), view(numbers, place)
-            held = here > _EMPTY
-            found.append((rows[held], here[held], last[held]))
+            found.append(view(known, place).copy().reshape(len(known), -1))
             overs.append(number)
-            here[...] = last[...] = number
+            view(used, place)[...] = number
+    found.append(known)
+    over = np.repeat([*overs, count], [each.shape[1] for each in found])
+    rows, born, read = np.concatenate(found, axis=1)
     held = born > _EMPTY
-    found.append((numbers[held], born[held], read[held]))
-    over = np.repeat([*overs, count], [len(rows) for rows, *_ in found])
-    rows, begins, ends = (np.concatenate([each[i] for each in found]) for i in range(3))
-    return Lives(rows, begins, ends, over)
+    return Lives(rows[held], born[held], read[held], over[held])

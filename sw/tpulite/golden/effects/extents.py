@@ -90,6 +90,13 @@ def _get_geometry(opcode: Opcode) -> Callable[[dict[str, int]], tuple[int, ...]]
 
 
 _GET_GEOMETRY = {opcode: _get_geometry(opcode) for opcode in _PLACES}
+
+
+def geometry(command: Command) -> tuple[Opcode, tuple[int, ...]]:
+    """Return what is equal of commands that touch the same in the same order, places aside."""
+    return command.opcode, _GET_GEOMETRY[command.opcode](command.fields)
+
+
 _MOST_PATTERNS = 1 << 14
 _NOTHING = _Pattern(())
 
@@ -131,10 +138,9 @@ class Toucher:
 
     def pattern(self, command: Command) -> _Pattern:
         """Return what is common to commands that differ from one in their places alone."""
-        opcode = command.opcode
-        if opcode is Opcode.END:
+        if command.opcode is Opcode.END:
             return _NOTHING
-        key = opcode, _GET_GEOMETRY[opcode](command.fields)
+        key = geometry(command)
         try:
             return self._patterns[key]
         except KeyError:

@@ -1,6 +1,6 @@
 """Race detection: every access must be ordered, by tokens, after what it depends on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import BEAT_BYTES, Config
 from tpulite.arch.isa import Command, Drain, Engine, Opcode
-from tpulite.golden.effects.access import Footprint, Span
-from tpulite.golden.effects.extents import Extents
+from tpulite.golden.effects.access import NO_ROWS, Footprint, Span
+from tpulite.golden.effects.extents import Extents, geometry
 from tpulite.golden.effects.grids import Grid, meet
 from tpulite.golden.races.history import BeatHistory, Clock, EngineClocks, RowHistory
 
@@ -87,6 +87,7 @@ class RaceDetector:
         self._accumulator_written = np.zeros(config.acc_rows, dtype=bool)
         self._rows = RowHistory(buffer_written)
         self._beats = BeatHistory(dram_written)
+        self._in_turn: dict[Hashable, bool] = {}
 
     @property
     def buffer_written(self) -> NDArray[np.bool_]:
@@ -114,7 +115,7 @@ class RaceDetector:
         """
         self._start(command)
         if (engine := command.engine) is not None:
-            if not self._pass(command, engine, extents):
+            if not self._pass(command, engine, extents, footprint):
                 self._touch(command, engine, footprint())
             self._complete(command, engine)
 
@@ -136,7 +137,13 @@ class RaceDetector:
             return self._clocks.at_previous_start(engine), started
         return started, started
 
-    def _pass(self, command: Command, engine: Engine, extents: Extents) -> bool:
+    def _pass(
+        self,
+        command: Command,
+        engine: Engine,
+        extents: Extents,
+        footprint: Callable[[], Footprint],
+    ) -> bool:
         """Note what a command touches if all of that is in order; else note nothing."""
         early, started = self._clocks_of(command, engine)
         rows = self._rows
@@ -145,7 +152,7 @@ class RaceDetector:
             rows.may_read(first, early)
             and rows.may_read(reads, started)
             and rows.may_write(engine, writes, started)
-            and not any(meet(a, b) for a in extents.writes for b in extents.reads)
+            and self._reads_first(command, extents, footprint)
             and self._may_transfer(engine, extents, started)
         ):
             return False
@@ -156,6 +163,19 @@ class RaceDetector:
         if command.opcode == Opcode.CONV:
             self._accumulate(command, extents.accumulators)
         return True
+
+    def _reads_first(
+        self, command: Command, extents: Extents, footprint: Callable[[], Footprint]
+    ) -> bool:
+        """Whether a command writes nothing that it may still read; one of all alike is followed."""
+        if not any(meet(a, b) for a in extents.writes for b in extents.reads):
+            return True
+        first = extents.writes[0][0]
+        places = [(start - first, grid) for start, grid in (*extents.reads, *extents.writes)]
+        key = (*geometry(command), *places)
+        if key not in self._in_turn:
+            self._in_turn[key] = not _unread(footprint()).size
+        return self._in_turn[key]
 
     def _may_transfer(self, engine: Engine, extents: Extents, clock: Clock) -> bool:
         """Whether lines of DRAM can be loaded or stored."""
@@ -230,12 +250,8 @@ class RaceDetector:
                 count = self._rows.reads(reader, rows)
                 owner = np.full(rows.size, reader)
                 self._report_rows(Kind.WRITE_AFTER_READ, rows, owner, count, count > clock[reader])
-        if footprint.reads.size:
-            last_read = np.zeros(max(rows.max(), footprint.reads.max()) + 1, dtype=np.int64)
-            last_read[footprint.reads] = 1 + np.arange(footprint.reads.size)
-            early = rows[last_read[rows] > footprint.reads_before]
-            if early.size:
-                self._report(Kind.OVERLAP, (), Space.BUFFER, _extent(early))
+        if (unread := _unread(footprint)).size:
+            self._report(Kind.OVERLAP, (), Space.BUFFER, _extent(unread))
         self._rows.note_write(engine, rows, len(self._indices[engine]) - 1)
 
     def _load(self, spans: Iterable[Span], clock: Clock) -> None:
@@ -298,6 +314,16 @@ class RaceDetector:
         if space in (Space.BUFFER, Space.ACCUMULATOR, Space.DRAM):
             words += f": {space} {place[0]} to {place[-1]}"
         self.violations.append(Violation(kind, (*others, index), space, place, words))
+
+
+def _unread(footprint: Footprint) -> NDArray:
+    """Return the rows that a command overwrites though it may not have read them yet."""
+    reads, writes = footprint.reads, footprint.writes
+    if not (reads.size and writes.size):
+        return NO_ROWS
+    last_read = np.zeros(max(writes.max(), reads.max()) + 1, dtype=np.int64)
+    last_read[reads] = 1 + np.arange(reads.size)
+    return writes[last_read[writes] > footprint.reads_before]
 
 
 def _extent(places: NDArray) -> range:

@@ -1,6 +1,6 @@
 """The commands of a convolution: one pass over the kernel for one region and n-block."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class ConvCommands:
             offsets, size = -layer.input_zero_point * layer.weight_sums, self._size
             blocks = range(0, len(offsets), size)
             self._offsets = [Offset(offsets[n : n + size], context) for n in blocks]
+        self._reads: dict[Hashable, tuple[dict[str, int], Region]] = {}
         form = facts.form
         self._step, self._drain = RAW_ROWS, {"drain": Drain.RAW}
         if form is not None:
@@ -88,32 +89,12 @@ class ConvCommands:
         record : Region, optional
             Of the last pass, the records of the n-block, unless sums are the output.
         """
-        y = self.y.part(part.rows.start, len(part.rows))
-        x = self.x.part(part.columns.start, len(part.columns))
-        far = x.stride > LARGEST_STRIDE and len(region[1]) > 1
-        if self._facts.byte_step:
-            fields, place = self._string_window(source[0], y, x, region)
-        elif far:
-            fields, place = read_row(source[0], y, x, region[1], region[0].start, source[1])
-        else:
-            fields, place = read_window(source[0], y, x, region, source[1])
-        extents = {"rows": len(region[0]), "columns": len(region[1])}
-        fields = (
-            extents
-            | fields
-            | {
-                "inner": Axis.X,
-                "blocks": len(part.blocks),
-                "pad": self._layer.input_zero_point,
-                "weight_zero_point": self._layer.weight_zero_point,
-                "int16": int(self._layer.int16),
-                "int4": int(self._facts.int4),
-                "digit": self._digit(part),
-                "acc_row": acc_row,
-                "accumulate": int(not first or bool(self._offsets)),
-                "drain": Drain.KEEP,
-            }
-        )
+        key = source, region, part
+        if key not in self._reads:
+            self._reads[key] = self._read(*key)
+        fields, place = self._reads[key]
+        accumulate = int(not first or bool(self._offsets))
+        fields = fields | {"acc_row": acc_row, "accumulate": accumulate, "drain": Drain.KEEP}
         places = {"act_row": place, "weight_row": weights}
         if out is not None:
             fields |= self._drain
@@ -126,8 +107,37 @@ class ConvCommands:
                 fields |= {"out_pitch": step, "out_step": view.pitch}
             else:
                 places["out_row"] = view.at(region[0].start, region[1].start, block, step=step)
-                fields |= {"out_pitch": step if far else view.pitch, "out_step": step}
+                pitch = step if self._far(region) else view.pitch
+                fields |= {"out_pitch": pitch, "out_step": step}
         return Op(Opcode.CONV, self._context.index, fields, places)
+
+    def _read(
+        self, source: tuple[View, int], region: tuple[range, range], part: Pass
+    ) -> tuple[dict[str, int], Region]:
+        """Return the fields of a pass that all n-blocks have in common, and where it reads."""
+        y = self.y.part(part.rows.start, len(part.rows))
+        x = self.x.part(part.columns.start, len(part.columns))
+        if self._facts.byte_step:
+            fields, place = self._string_window(source[0], y, x, region)
+        elif self._far(region):
+            fields, place = read_row(source[0], y, x, region[1], region[0].start, source[1])
+        else:
+            fields, place = read_window(source[0], y, x, region, source[1])
+        extents = {"rows": len(region[0]), "columns": len(region[1])}
+        others = {
+            "inner": Axis.X,
+            "blocks": len(part.blocks),
+            "pad": self._layer.input_zero_point,
+            "weight_zero_point": self._layer.weight_zero_point,
+            "int16": int(self._layer.int16),
+            "int4": int(self._facts.int4),
+            "digit": self._digit(part),
+        }
+        return extents | fields | others, place
+
+    def _far(self, region: tuple[range, range]) -> bool:
+        """Whether the columns of a region are too far apart for one row of a command."""
+        return self.x.stride > LARGEST_STRIDE and len(region[1]) > 1
 
     def _digit(self, part: Pass) -> int:
         """Return the digit of the weights of a pass, whose channel blocks have the same."""
