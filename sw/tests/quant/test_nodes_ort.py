@@ -45,7 +45,10 @@ def test_exact_forms_are_the_machines(tmp_path, op):
         assert [type(segment) for segment in model.segments] == ONE_PROGRAM, f"seed {seed}"
 
 
-@pytest.mark.parametrize("op", ["Gelu (exported)", "HardSwish (exported)", "Mul (SiLU)", "Div"])
+CHAINS = ["Gelu (exported)", "Gelu (tanh, exported)", "HardSwish (exported)", "Mul (SiLU)", "Div"]
+
+
+@pytest.mark.parametrize("op", CHAINS)
 def test_several_operators_on_one_tensor_are_one_function(tmp_path, op):
     placed = []
     for seed in range(3 * CASES):

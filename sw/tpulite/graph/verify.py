@@ -5,17 +5,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from tpulite.graph.functions import FUNCTIONS as REAL_FUNCTIONS
 from tpulite.graph.graph import Graph, Node, Tensor
 
-FUNCTIONS = frozenset(
-    {
-        *("relu", "relu6", "relu_n1_1", "relu_0_1", "clip", "leaky_relu", "elu", "gelu", "selu"),
-        *("sigmoid", "tanh", "erf", "hard_sigmoid", "hard_swish", "mish", "softplus", "softsign"),
-        *("abs", "neg", "sign", "ceil", "floor", "round"),
-        *("exp", "log", "sin", "cos", "square", "sqrt", "rsqrt", "reciprocal"),
-        "expression",
-    }
-)
+FUNCTIONS = frozenset(REAL_FUNCTIONS) | {"relu_0_1", "rsqrt", "expression"}
 """Operators that apply a function of one number to each element."""
 
 Inputs = list[Tensor | None]

@@ -1,11 +1,13 @@
 """Networks of one quantized operator for ONNX Runtime, drawn by a seed."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from tpulite.graph.functions import FUNCTIONS
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite_testing.drawn.operator_cases import OPERATORS as TFLITE_OPERATORS
 from tpulite_testing.drawn.operator_cases import Case, draw_case
@@ -13,40 +15,43 @@ from tpulite_testing.oracles.onnx_session import open_onnx
 
 __all__ = ["OPERATORS", "draw_onnx_case", "run_ort"]
 
-OPERATORS = (
+_DRAWN = (
     *("conv", "depthwise", "dense", "mul", "max_pool", "mean", "pad", "concat"),
     *("relu", "relu6", "clip", "leaky_relu", "elu", "gelu"),
     *("sigmoid", "tanh", "hard_swish", "requantize", "batch_norm"),
     *("abs", "neg", "sign", "ceil", "floor", "round", "exp", "log", "sin", "cos", "sqrt"),
     *("reciprocal", "erf", "softplus", "softsign", "mish", "hard_sigmoid", "selu"),
-    *("maximum", "minimum", "prelu", "reduce_max", "reduce_min", "square"),
+    *("maximum", "minimum", "prelu", "reduce_max", "reduce_min", "square", "power"),
 )
+_FUNCTIONS = {op: each for op, each in FUNCTIONS.items() if each.onnx}
+OPERATORS = tuple(dict.fromkeys((*_DRAWN, *_FUNCTIONS)))
 _TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 _FLOAT = {
-    "relu": "Relu",
-    "leaky_relu": "LeakyRelu",
-    "elu": "Elu",
+    **{op: each.onnx for op, each in _FUNCTIONS.items()},
     "gelu": "Gelu",
-    "sigmoid": "Sigmoid",
-    "tanh": "Tanh",
-    "hard_swish": "HardSwish",
-    "hard_sigmoid": "HardSigmoid",
     "maximum": "Max",
     "minimum": "Min",
     "prelu": "PRelu",
     "reduce_max": "ReduceMax",
     "reduce_min": "ReduceMin",
-    **{
-        op: op.capitalize()
-        for op in (
-            *("abs", "neg", "sign", "ceil", "floor", "round", "exp", "log", "sin", "cos", "sqrt"),
-            *("reciprocal", "erf", "softplus", "softsign", "mish", "selu"),
-        )
-    },
 }
 _LIKE = {"clip": "relu6", **{op: op for op in TFLITE_OPERATORS}}
 """Operators of TFLite from whose cases those of ONNX are made; of other functions hard_swish."""
 _NONNEGATIVE = ("sqrt", "log", "reciprocal")
+
+
+def _uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(np.float32(rng.uniform(low, high)))
+
+
+_ATTRIBUTES: Mapping[str, Callable[[np.random.Generator], dict[str, Any]]] = {
+    "clip": lambda rng: {"low": _uniform(rng, -3, 0), "high": 2.5},
+    "gelu": lambda rng: {"approximate": False},
+    "hard_sigmoid": lambda rng: {"alpha": _uniform(rng, 0.05, 0.5), "beta": 0.5},
+    "power": lambda rng: {"exponent": float(rng.choice([3, 3, 4, 5, -1, -2]))},
+    "selu": lambda rng: {"alpha": _uniform(rng, 0.5, 2), "gamma": 1.125},
+}
+"""How attributes are drawn; those of other functions lie between 0.25 and 2."""
 
 
 def draw_onnx_case(op: str, seed: int) -> tuple[Case, bytes]:
@@ -93,14 +98,10 @@ def _as_onnx(graph: Graph, op: str, seed: int) -> Graph:
             scale = y.quantization.scale * np.float32(rng.uniform(0.5, 2))  # type: ignore[union-attr]
             y = replace(y, quantization=Quantization(scale, y.quantization.zero_point))  # type: ignore[union-attr]
         tensors["y"] = y
-    if op == "clip":
-        attributes = {"low": float(np.float32(rng.uniform(-3, 0))), "high": 2.5}
-    if op == "gelu":
-        attributes["approximate"] = False
-    if op == "hard_sigmoid":
-        attributes = {"alpha": float(np.float32(rng.uniform(0.05, 0.5))), "beta": 0.5}
-    if op == "selu":
-        attributes = {"alpha": float(np.float32(rng.uniform(0.5, 2))), "gamma": 1.125}
+    if op in _ATTRIBUTES:
+        attributes = _ATTRIBUTES[op](rng)
+    elif op not in _DRAWN:
+        attributes = {name: _uniform(rng, 0.25, 2) for name in FUNCTIONS[op].attributes}
     if op in _NONNEGATIVE:
         x = tensors["x"]
         low = np.array([np.iinfo(x.dtype).min])
@@ -272,11 +273,13 @@ class _Writer:
 
     _minimum = _maximum
 
-    def _square(self, node: Node) -> None:
-        self.constants["two"] = np.array(2, np.float32)
+    def _power(self, node: Node) -> None:
+        self.constants["exponent"] = np.array(node.attributes.get("exponent", 2), np.float32)
         self.add("DequantizeLinear", ["x", *self.parameters("x")], "real")
-        self.add("Pow", ["real", "two"], "result")
+        self.add("Pow", ["real", "exponent"], "result")
         self.add("QuantizeLinear", ["result", *self.parameters("y")])
+
+    _square = _power
 
     def _reduce_max(self, node: Node) -> None:
         axes = [{1: 2, 2: 3, 3: 1}[axis] for axis in node["axes"]]

@@ -224,6 +224,15 @@ def _gelu(d: _Draw) -> str:
     return d.node("Mul", product, np.float32(0.5))
 
 
+def _gelu_tanh(d: _Draw) -> str:
+    """Draw what GPT-2 has: an approximation of GELU."""
+    x = d.rows
+    cube = d.node("Mul", d.node("Pow", x, np.float32(3)), np.float32(0.044715))
+    inner = d.node("Mul", d.node("Add", x, cube), np.float32(math.sqrt(2 / math.pi)))
+    product = d.node("Mul", x, d.node("Add", d.node("Tanh", inner), np.float32(1)))
+    return d.node("Mul", product, np.float32(0.5))
+
+
 def _hard_swish(d: _Draw) -> str:
     """Draw what exporters write up to version 13 of the operators."""
     x = d.rows
@@ -277,6 +286,7 @@ NODES: dict[str, Callable[[_Draw], str | list[str]]] = {
     "Flatten": _flat("Flatten"),
     "Gather": lambda d: d.node("Gather", d.x, [0, 2, 1, -1], axis=1),
     "Gelu (exported)": _gelu,
+    "Gelu (tanh, exported)": _gelu_tanh,
     "HardSwish (exported)": _hard_swish,
     "Gemm": _gemm,
     "GlobalAveragePool": _one("GlobalAveragePool"),

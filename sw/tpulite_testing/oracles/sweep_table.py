@@ -1,10 +1,12 @@
-"""Print how many elements of each operator equal each library's: ``sweep_table CASES [SEED]``.
+"""Print how many elements of each operator equal each library's.
 
-The table of docs/exactness.md is what ``python -m tpulite_testing.oracles.sweep_table 400`` prints.
+The table of docs/exactness.md is what ``python -m tpulite_testing.oracles.sweep_table 400`` prints,
+and ``--only OPERATOR...`` some of its rows.
 """
 
+import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,13 +18,13 @@ from tpulite_testing.oracles.litert import KERNELS, run_golden, run_litert
 __all__ = ["main"]
 
 
-def main(count: int, seed: int) -> int:
-    """Print the table; return how many elements differ."""
+def main(count: int, seed: int, operators: Sequence[str] = ()) -> int:
+    """Print the table, or the rows of some operators; return how many elements differ."""
     names = [*KERNELS, Exactness.ORT]
     print("| operator | " + " | ".join(f"`{name}`" for name in names) + " |")
     print("| --- |" + " ---: |" * len(names))
     differ = 0
-    for op in dict.fromkeys((*OPERATORS, *onnx_cases.OPERATORS)):
+    for op in operators or dict.fromkeys((*OPERATORS, *onnx_cases.OPERATORS)):
         cells = []
         for name in names:
             cell, wrong = _count(op, name, range(seed, seed + count))
@@ -60,4 +62,9 @@ def _draw(op: str, exactness: Exactness, seed: int) -> tuple[Case, Callable[[], 
 
 
 if __name__ == "__main__":
-    sys.exit(bool(main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", type=int)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    parser.add_argument("--only", nargs="+", default=(), metavar="OPERATOR")
+    given = parser.parse_args()
+    sys.exit(bool(main(given.cases, given.seed, given.only)))

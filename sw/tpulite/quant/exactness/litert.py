@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import Rounding, quantize_multiplier
 from tpulite.golden.ops import scale_accumulators
+from tpulite.quant.exactness.real import APPROXIMATED
 from tpulite.quant.exactness.scaling import round_away
 from tpulite.quant.tensors import Quantized, UnsupportedError
 
@@ -163,13 +164,6 @@ def _divide(values: Integers, shift: int) -> Integers:
     """Divide by a power of two, half away from zero."""
     half = (1 << shift) >> 1
     return np.sign(values) * ((np.abs(values) + half) >> shift)
-
-
-APPROXIMATED = (
-    *("sigmoid", "tanh", "elu", "gelu", "exp", "log", "sin", "cos", "erf", "mish", "softplus"),
-    *("hard_sigmoid", "reciprocal", "selu", "sqrt", "expression"),
-)
-"""Functions whose last bits depend on the CPU and on the library of mathematics."""
 
 
 class UndecidedError(UnsupportedError):

@@ -15,7 +15,8 @@ from tpulite.graph.graph import Graph, Node
 from tpulite.graph.passes.byte_functions import ByteFunction, byte_functions, with_tables
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.exactness.functions import function_table
-from tpulite.quant.exactness.litert import APPROXIMATED, UndecidedError
+from tpulite.quant.exactness.litert import UndecidedError
+from tpulite.quant.exactness.real import APPROXIMATED
 from tpulite.quant.exactness.softmax import fixed_point_exponentials
 from tpulite.quant.tensors import UnsupportedError, quantized
 from tpulite.runtime.host.libraries import KERNELS, open_library, require_library

@@ -4,49 +4,11 @@ import numpy as np
 
 from tpulite.frontend.onnx.read.model import OnnxNode
 from tpulite.frontend.onnx.translate.importer import Importer, Rule, UncoveredError
+from tpulite.graph.functions import FUNCTIONS
 
-_FUNCTIONS: dict[str, tuple[str, dict[str, float]]] = {
-    "Abs": ("abs", {}),
-    "Ceil": ("ceil", {}),
-    "Cos": ("cos", {}),
-    "Elu": ("elu", {"alpha": 1.0}),
-    "Erf": ("erf", {}),
-    "Exp": ("exp", {}),
-    "Floor": ("floor", {}),
-    "HardSigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
-    "HardSwish": ("hard_swish", {}),
-    "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
-    "Log": ("log", {}),
-    "Mish": ("mish", {}),
-    "Neg": ("neg", {}),
-    "Reciprocal": ("reciprocal", {}),
-    "Relu": ("relu", {}),
-    "Round": ("round", {}),
-    "Selu": ("selu", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
-    "Sigmoid": ("sigmoid", {}),
-    "Sign": ("sign", {}),
-    "Sin": ("sin", {}),
-    "Softplus": ("softplus", {}),
-    "Softsign": ("softsign", {}),
-    "Sqrt": ("sqrt", {}),
-    "Tanh": ("tanh", {}),
-}
-"""Operator and default attributes."""
+_OPERATORS = {each.onnx: op for op, each in FUNCTIONS.items() if each.onnx}
 
-UNARY = frozenset(
-    {op for op, _ in _FUNCTIONS.values()}
-    | {
-        "clip",
-        "expression",
-        "gelu",
-        "relu6",
-        "relu_n1_1",
-        "square",
-        "quantize",
-        "dequantize",
-        "requantize",
-    }
-)
+UNARY = frozenset({*FUNCTIONS, "expression", "quantize", "dequantize", "requantize"})
 """Operators that work number by number, on one tensor."""
 
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "pow", "prelu")
@@ -56,7 +18,8 @@ _CLIPS = {(0.0, np.inf): "relu", (0.0, 6.0): "relu6", (-1.0, 1.0): "relu_n1_1"}
 
 
 def _function(graph: Importer, node: OnnxNode) -> None:
-    op, defaults = _FUNCTIONS[node.op]
+    op = _OPERATORS[node.op]
+    defaults = FUNCTIONS[op].attributes
     attributes = {name: float(node.attributes.get(name, defaults[name])) for name in defaults}
     graph.check_numbers(node.inputs[0])
     graph.emit(op, node.inputs, node.outputs, **attributes)
@@ -149,11 +112,14 @@ def _two(op: str, **attributes: str) -> Rule:
 
 def _power(graph: Importer, node: OnnxNode) -> None:
     exponent = graph.known(node.inputs[1])
-    if exponent is None or exponent.size != 1 or exponent.item(0) != 2:
+    if exponent is None or exponent.size != 1:
         _two("pow")(graph, node)
-    else:
-        graph.check_numbers(node.inputs[0])
+        return
+    graph.check_numbers(node.inputs[0])
+    if exponent.item(0) == 2:
         graph.emit("square", node.inputs[:1], node.outputs)
+    else:
+        graph.emit("power", node.inputs[:1], node.outputs, exponent=float(exponent.item(0)))
 
 
 def _arithmetic(op: str) -> Rule:
@@ -172,7 +138,7 @@ def _divide(graph: Importer, node: OnnxNode) -> None:
 
 
 ELEMENTWISE_RULES: dict[str, Rule] = {
-    **dict.fromkeys(_FUNCTIONS, _function),
+    **dict.fromkeys(_OPERATORS, _function),
     "Relu": _relu,
     "Add": _arithmetic("add"),
     "Clip": _clip,
