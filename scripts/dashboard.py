@@ -170,7 +170,7 @@ def sums() -> str:
         f"Of {proofs.total()} waivers, no run of a 4x4 chip reaches the points of {proofs['chip']},"
         f" and {proofs['absent']} are about names that only benches of components have (`make"
         f" prove-waivers`); {proofs['component']} follow from what is [proven](proofs.md) of a"
-        f" component. The other {proofs['']} rest on their reasons."
+        " component."
     )
     return fill(f"Points of all components: {', '.join(texts)}. {waivers}", width=_WIDTH)
 

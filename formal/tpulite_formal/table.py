@@ -10,11 +10,13 @@ from tpulite_formal import (
     fetch_order,
     fifo,
     master,
+    matrix,
     registers,
     requantizer,
     run,
     splitter,
     tokens,
+    vectors,
 )
 from tpulite_formal.proofs import Proof
 
@@ -34,5 +36,7 @@ PROOFS: list[Proof] = [
     *dma.PROOFS,
     *element.PROOFS,
     *array.PROOFS,
+    *matrix.PROOFS,
     *requantizer.PROOFS,
+    *vectors.PROOFS,
 ]

@@ -92,3 +92,7 @@ def test_what_follows_from_a_component_is_proven_of_it() -> None:
     gc.collect()  # what is not used complains as it goes
     named = {waiver.property for waiver in read_waivers(WAIVERS) if waiver.property}
     assert named and named <= proven
+
+
+def test_no_waiver_rests_on_its_reason_alone() -> None:
+    assert [str(waiver) for waiver in read_waivers(WAIVERS) if not waiver.proof] == []
