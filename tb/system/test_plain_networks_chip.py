@@ -5,9 +5,8 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is missing (pip install onnxruntime)")
 from tpulite_tb.machines import DEFAULT
-from tpulite_testing.jobs.plain import write_plain_file
-from tpulite_testing.plain.check import runs_as_the_library
-from tpulite_testing.plain.draw import FAMILIES, draw_network
+from tpulite_testing.jobs.plain import run_plain_network
+from tpulite_testing.plain.draw import FAMILIES
 from tpulite_testing.regress import breadth
 
 OTHERS = [family for family in FAMILIES if family != "siamese"]
@@ -17,8 +16,6 @@ OTHERS = [family for family in FAMILIES if family != "siamese"]
     "family", ["siamese", *breadth("minutes; the golden machine runs them all", *OTHERS)]
 )
 @pytest.mark.parametrize("suffix", ["tflite", "onnx"])
-def test_plain_networks_on_the_chip(tmp_path, family, suffix):
+def test_plain_networks_on_the_chip(family, suffix):
     seed = list(FAMILIES).index(family)
-    path = tmp_path / f"net.{suffix}"
-    write_plain_file(seed, draw_network(seed), path)
-    runs_as_the_library(path, DEFAULT, "rtl", seed)
+    assert run_plain_network(seed, suffix, DEFAULT, "rtl")["elements"]

@@ -5,21 +5,25 @@ from functools import partial
 from pathlib import Path
 
 from tpulite_tb.flips import Fate, flip
+from tpulite_tb.machines import DEFAULT
 from tpulite_tb.random_check import CONFIGS, check, memory_options
 from tpulite_tb.random_program import RandomProgram
 from tpulite_tb.resets import cut_off
 from tpulite_testing.drawn.choices import Seeded
 from tpulite_testing.drawn.compilations import Compilation, random_compilation
 from tpulite_testing.jobs.graphs import smallest_case
+from tpulite_testing.jobs.plain import run_plain_network
 from tpulite_verilated.rtl_device import RtlDevice
 
 __all__ = [
     "MACHINES",
     "bit_flip",
     "cut_off_run",
+    "onnx_on_chip",
     "random_graph_on_chip",
     "random_programs",
     "smallest_graph_on_chip",
+    "tflite_on_chip",
 ]
 
 MACHINES = {
@@ -73,6 +77,16 @@ def _on_chip(seed: int, case: Compilation) -> dict[str, int]:
     )
     case.run(program, device, seed)
     return {"graphs": 1, "layers": len(case.graph.layers), "cycles": device.cycles}
+
+
+def tflite_on_chip(seed: int) -> dict[str, int]:
+    """Run a plain TFLite network on the chip that users get who ask for nothing."""
+    return run_plain_network(seed, "tflite", DEFAULT, "rtl")
+
+
+def onnx_on_chip(seed: int) -> dict[str, int]:
+    """Run a plain ONNX network on that chip."""
+    return run_plain_network(seed, "onnx", DEFAULT, "rtl")
 
 
 def bit_flip(seed: int) -> dict[str, int]:

@@ -43,6 +43,7 @@ _CHIP = {
     "libraries": _RTL,
     "ready": "tpulite_verilated.toolchain:require_tools",
 }
+_CHIP_AND_LIBRARIES = {**_CHIP, "libraries": (*_RTL, _LITERT, *_ONNX)}
 
 JOBS = {
     "random-graphs": Job(
@@ -121,6 +122,18 @@ JOBS = {
         5,
         **_CHIP,
         smallest="tpulite_tb.jobs:smallest_graph_on_chip",
+    ),
+    "chip-tflite": Job(
+        "tpulite_tb.jobs:tflite_on_chip",
+        "typical TFLite networks on the default chip: outputs equal LiteRT's",
+        2,
+        **_CHIP_AND_LIBRARIES,
+    ),
+    "chip-onnx": Job(
+        "tpulite_tb.jobs:onnx_on_chip",
+        "typical ONNX networks on the default chip: outputs equal ONNX Runtime's",
+        2,
+        **_CHIP_AND_LIBRARIES,
     ),
     "resets": Job(
         "tpulite_tb.jobs:cut_off_run",

@@ -18,6 +18,7 @@ __all__ = [
     "machine",
     "plain_onnx",
     "plain_tflite",
+    "run_plain_network",
     "smallest_plain_onnx",
     "smallest_plain_tflite",
     "write_plain_file",
@@ -67,11 +68,23 @@ def write_plain_file(seed: int, network: Network, path: Path) -> None:
     path.write_bytes(data)
 
 
-def _run(seed: int, suffix: str, network: Network) -> dict[str, int]:
+def run_plain_network(seed: int, suffix: str, config: Config, device: str) -> dict[str, int]:
+    """Run the network of a seed, in a format, on a machine; every output is the library's."""
+    return _run(seed, suffix, draw_network(seed), config, device)
+
+
+def _run(
+    seed: int,
+    suffix: str,
+    network: Network,
+    config: Config | None = None,
+    device: str = "golden",
+) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"net.{suffix}"
         write_plain_file(seed, network, path)
-        model, counts = runs_as_the_library(path, machine(seed), seed=seed, batch=batch(seed))
+        config = config or machine(seed)
+        model, counts = runs_as_the_library(path, config, device, seed, batch(seed))
     return {"networks": 1, "operators": len(model.summary()), **counts}
 
 
