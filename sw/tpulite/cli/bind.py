@@ -17,13 +17,13 @@ from tpulite.cli.bind_program import range_program
 from tpulite.cli.bind_shapes import AskedShape, asked_shape
 from tpulite.cli.common import is_stdout, json_option, save_json, say
 from tpulite.cli.help import Topic, command, option
-from tpulite.cli.info import summary
 from tpulite.cli.paths import FOLDER, NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, plan_options
 from tpulite.compiler.bind import RangeProgram, bind_cores
 from tpulite.frontend.files import network_name
 from tpulite.frontend.padding import pad_same
 from tpulite.report.bound import COLUMNS, BoundReport, CoresReport
+from tpulite.report.compilation import summary
 from tpulite.report.strategy_text import strategy_words
 
 cores_option = option(

@@ -11,12 +11,12 @@ from tpulite.cli.common import json_option, save_json, say, show
 from tpulite.cli.compiling import compile_model, report_model, validate_model
 from tpulite.cli.dumps import Dumps, dump_options
 from tpulite.cli.help import Topic, command, option
-from tpulite.cli.info import summaries
 from tpulite.cli.options import Choices, compiler_options
 from tpulite.cli.paths import NETWORK, OUTPUT
 from tpulite.cli.reading import Reading, answer_options
 from tpulite.cli.views import Views, page_option
 from tpulite.report import compilation_table
+from tpulite.report.compilation import summaries
 from tpulite.report.network_facts import next_step
 from tpulite.report.traffic import memory_lines
 from tpulite.runtime.example import draw_example

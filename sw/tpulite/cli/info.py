@@ -1,9 +1,7 @@
 """The commands ``info`` and ``disasm``: what files hold."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
 
 import click
@@ -14,12 +12,12 @@ from tpulite.archive import holds
 from tpulite.cli.common import say
 from tpulite.cli.help import command, option
 from tpulite.configs import CONFIGS, named_chip, named_config
-from tpulite.counted import counted
 from tpulite.frontend.files import network_name
 from tpulite.near import which_file
 from tpulite.parts import SIZES
 from tpulite.program import Program
 from tpulite.report import report_programs
+from tpulite.report.compilation import summary
 from tpulite.report.products import dense_products
 from tpulite.runtime.device import device_names
 from tpulite.runtime.model_file import is_model_file, load_model_file
@@ -147,21 +145,6 @@ def _contents(path: Path) -> str:
     for state in graph.states:
         lines.append(f"  state {state.name}: {state.initial.dtype} {list(state.initial.shape)}")
     return "\n".join([*lines, *(_details(program) for program in model.programs)])
-
-
-def summary(program: Program) -> str:
-    """Return the size of a program, and whether it is the bound one."""
-    return (
-        f"{counted(len(program.commands), 'command')}, "
-        f"{counted(len(program.constants), 'byte')} of constants, {counted(program.macs, 'MAC')}"
-        f"{', bound to its shape' * program.bound}"
-    )
-
-
-def summaries(programs: Iterable[Program]) -> str:
-    """Return the sizes of programs, in their order; of equal ones in a row once, and how many."""
-    parts = ((text, len([*each])) for text, each in groupby(map(summary, programs)))
-    return "; ".join(f"{count} programs of {text}" if count > 1 else text for text, count in parts)
 
 
 def _details(program: Program) -> str:

@@ -16,14 +16,13 @@ from tpulite.compiler.options import Options
 from tpulite.needs import PAGE_PACKAGES, require_package
 from tpulite.report import report_programs
 from tpulite.report.network_graph import NetworkGraph
-from tpulite.report.operator_details import describe_operators
-from tpulite.report.speed import Speed
 from tpulite.runtime.model import Model
 
 if TYPE_CHECKING:
     from tpulite.compiler.schedule.live_tensors import Grouped
     from tpulite.report.html import Answered, Head
     from tpulite.report.profile import Profile
+    from tpulite.report.speed import Speed
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,8 @@ class Views:
         self._write_trace(profile, mhz)
         if self.html is not None:
             from tpulite.report.html import Report, write_page
+            from tpulite.report.operator_details import describe_operators
+            from tpulite.report.speed import Speed
 
             facts = facts_of(model)
             for report in report_model(model, full=False, cache=True).values():
@@ -78,7 +79,7 @@ class Views:
             write_whole(self.html, partial(write_page, report=page))
 
     def save_program(
-        self, profile: "Profile", speed: Speed, answers: "Sequence[Answered]" = ()
+        self, profile: "Profile", speed: "Speed", answers: "Sequence[Answered]" = ()
     ) -> None:
         """Write those of a program that is no network's, each whole or not at all."""
         self._write_trace(profile, speed.mhz)

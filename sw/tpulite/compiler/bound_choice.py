@@ -7,9 +7,8 @@ from tpulite.arch.config import BEAT_BYTES
 from tpulite.arch.isa import Opcode
 from tpulite.compiler.options import SWITCHES
 from tpulite.compiler.plan.layer_cost import compute_cycles
-from tpulite.compiler.stages import cost_of
+from tpulite.compiler.stages import cost_of, cycles_of
 from tpulite.compiler.state import BoundChoice, State
-from tpulite.golden.timing import predict_cycles
 from tpulite.program import Program
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def choose_bound(state: State) -> State:
     not even predicted if one of their engines hides the others. Where the user has asked for
     another order, or for less than all mechanisms, nothing is.
     """
-    options, commands, memory = state.options, state.commands, state.options.timing
+    options, commands = state.options, state.commands
     settled = options.order != "fast" or options.allocator != "online" or not options.effort
     settled |= state.pool.pins is not None or options.batch > 1 or state.stacked
     if settled or not all(getattr(options, name) for name in SWITCHES):
@@ -54,11 +53,11 @@ def choose_bound(state: State) -> State:
     network, plan = state.known.once("own shape", lambda: _own_shape(state))
     if network is None or plan is None or (large and plan.cycles > _HIDDEN * sum(work)):
         return replace(state, bound=BoundChoice(None, plan))
-    cycles = predict_cycles(commands, state.machine, memory)
+    cycles = cycles_of(state, commands)
     if plan.cycles > (_FAR if small else _OVER) * cycles:
         return replace(state, bound=BoundChoice(cycles, plan))
     program = state.known.once("bound", lambda: _bound(state, network))
-    bound = predict_cycles(program.commands, state.machine, memory)
+    bound = cycles_of(state, program.commands)
     chosen = BoundChoice(cycles, plan, bound)
     if _better(state, program, chosen):
         chosen = replace(chosen, program=program)

@@ -22,10 +22,9 @@ from tpulite.compiler.passes import (
 from tpulite.compiler.place.constants import ConstantPool, Pins
 from tpulite.compiler.plan.layer_cost import compute_cycles
 from tpulite.compiler.rewrite.stack import unstack_tensors
-from tpulite.compiler.stages import place, tile, traffic
+from tpulite.compiler.stages import cycles_of, place, tile, traffic
 from tpulite.compiler.state import Known, State, unpaced
 from tpulite.golden.check import check
-from tpulite.golden.timing import program_cycles
 from tpulite.graph.layers import Depthwise, LayerGraph
 from tpulite.program import Program
 
@@ -81,7 +80,7 @@ def compile_layers(
     usual = start.known.once("plans for the reference memory", lambda: Known(config))
     other = State.of(layers, config, replace(options, memory=_DEFAULTS.memory), usual)
     rival = replace(_compile(other, tell, None), memory=options.timing)
-    if _cost(rival, options) < _cost(program, options):
+    if _cost(start, rival) < _cost(start, program):
         start, program = other, rival
     return program if dump is None else replace(_compile(start, tell, dump), memory=options.timing)
 
@@ -97,15 +96,15 @@ def _compile(
     # Larger commands are fewer, and what is searched beside them may come out worse.
     plain = replace(config, delay_lines=False)
     others = start.known.once("without delay lines", lambda: Known(plain))
-    start = State.of(layers, plain, options, others)
-    cycles = program_cycles(program)
-    if options.optimize != "memory" and _depthwise_cycles(rewrite(start).layers, plain) >= cycles:
+    without = State.of(layers, plain, options, others)
+    cycles = cycles_of(start, program.commands)
+    if options.optimize != "memory" and _depthwise_cycles(rewrite(without).layers, plain) >= cycles:
         return program
-    other = _build(start, None, tell, None)[0]
-    if _cost(other, options) >= _cost(program, options):
+    other = _build(without, None, tell, None)[0]
+    if _cost(without, other) >= _cost(start, program):
         return program
     if dump is not None:
-        _build(start, None, _silent, dump)
+        _build(without, None, _silent, dump)
     return replace(other, config=config)
 
 
@@ -133,10 +132,10 @@ def _depthwise_cycles(layers: LayerGraph, config: Config) -> int:
     return cycles
 
 
-def _cost(program: Program, options: Options) -> tuple[int, int]:
+def _cost(state: State, program: Program) -> tuple[int, int]:
     """Return what is to be small of a program, in the order of importance."""
-    cycles = program_cycles(program)
-    return (traffic(program.commands, program.config) * (options.optimize == "memory"), cycles)
+    moved = traffic(program.commands, state.machine) * (state.options.optimize == "memory")
+    return moved, cycles_of(state, program.commands)
 
 
 def compile_pair(

@@ -9,8 +9,8 @@ from tpulite.compiler.ops import Buffer
 from tpulite.compiler.schedule.fit import verified
 from tpulite.compiler.schedule.schedule import encode
 from tpulite.compiler.schedule.spread import Moment, spread_buffers
+from tpulite.compiler.stages import cycles_of, timeline_of
 from tpulite.compiler.state import State
-from tpulite.golden.timing import predict, predict_cycles
 
 _MOST = 4_000
 """Programs of more commands keep their rows: each is predicted four times."""
@@ -25,12 +25,12 @@ def spread(state: State) -> State:
     When commands would run if each buffer had rows of its own says when rows are needed and when
     they are free again; and whether there is anything to gain.
     """
-    options, machine, memory = state.options, state.machine, state.options.timing
+    options = state.options
     settled = options.allocator != "online" or state.limits.part_by_part
     if settled or len(state.commands) > _MOST:
         return state
-    least = _LESS * predict_cycles(state.commands, machine, memory)
-    alone = predict(_alone(state), machine, memory)
+    least = _LESS * cycles_of(state, state.commands)
+    alone = timeline_of(state, _alone(state))
     if alone.cycles > least:
         return state
     times = alone.times[: len(state.schedule.ops)]
@@ -42,7 +42,7 @@ def spread(state: State) -> State:
             continue
         allocation = verified(state.schedule, rows, state.config)
         commands = _commands(state, rows)
-        if (cycles := predict_cycles(commands, machine, memory)) < least:
+        if (cycles := cycles_of(state, commands)) < least:
             best, least = replace(state, allocation=allocation, commands=commands), cycles
     return best
 

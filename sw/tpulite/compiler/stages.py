@@ -5,6 +5,7 @@ None of them knows how fast the machine is. What a program takes is predicted at
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from tpulite.compiler.schedule.online import Shortage
 from tpulite.compiler.schedule.schedule import encode as encode_schedule
 from tpulite.compiler.schedule.schedule import schedule_commands
 from tpulite.compiler.state import State, memoized, stage
-from tpulite.golden.timing import predict, predict_cycles
+from tpulite.golden.timing import Timeline, predict, predict_cycles
 
 _CHOICES = ("limits", "groups", "plans", "pinned_rows")
 """Fields that decide what is lowered."""
@@ -159,11 +160,31 @@ def predict_idle(state: State) -> int:
 
 def cost_of(state: State, commands: tuple[Command, ...]) -> float:
     """Return what :func:`predict_cost` is of commands."""
-    cycles = predict_cycles(commands, state.machine, state.options.timing)
+    cycles = cycles_of(state, commands)
     moved = traffic(commands, state.machine)
     if state.options.optimize == "memory":
         return (moved << _SECOND) + cycles
     return cycles + moved / (1 << _SECOND)
+
+
+def cycles_of(state: State, commands: tuple[Command, ...]) -> int:
+    """Predict the cycles of a program; passes ask for those of one program again and again."""
+    machine, memory = state.machine, state.options.timing
+    return _note_cycles(state, commands, lambda: predict_cycles(commands, machine, memory))
+
+
+def timeline_of(state: State, commands: tuple[Command, ...]) -> Timeline:
+    """Predict when the commands of a program run, and note its cycles."""
+    timeline = predict(commands, state.machine, state.options.timing)
+    _note_cycles(state, commands, lambda: timeline.cycles)
+    return timeline
+
+
+def _note_cycles(state: State, commands: tuple[Command, ...], find: Callable[[], int]) -> int:
+    """Return the cycles of a program as they were found first."""
+    key = "cycles", id(commands), state.machine, state.options.timing
+    # It keeps the commands, too, so that no others have their id.
+    return state.known.once(key, lambda: (commands, find()))[1]
 
 
 @memoized(*_CHOICES)

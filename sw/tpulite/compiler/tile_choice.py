@@ -4,9 +4,8 @@ from collections import Counter
 
 from tpulite.compiler.geometry.group import Group
 from tpulite.compiler.plan.slabs import TilePlan
-from tpulite.compiler.stages import cost_of, encode, lower, place
+from tpulite.compiler.stages import cost_of, encode, lower, place, timeline_of
 from tpulite.compiler.state import Plans, State
-from tpulite.golden.timing import predict
 
 _TRIES = 3
 """Strategies that are tried of a layer that is the network, the cheapest by its closed form first;
@@ -35,8 +34,9 @@ def choose_tiles(state: State) -> State:
     made, left = encode(lower(state)), options.effort if lonely else options.effort // _PART
     if len(made.commands) > left:
         return state
+    waiting = _waiting(made)
     best, least = state, cost_of(state, made.commands)
-    for index, own in _waiting(made):
+    for index, own in waiting:
         alone = place(best.choose(groups=_apart(best.groups, index)))
         for tiles in _strategies(alone, index)[: _TRIES if lonely else 1]:
             if tiles.cycles * options.batch > own * _OVER or left < len(made.commands):
@@ -77,7 +77,7 @@ def _waiting(state: State) -> list[tuple[int, int]]:
     They come in the order of the cycles in which their busiest engine waits. Layers among others
     that wait too little for tiles to replace strips are left out.
     """
-    timeline = predict(state.commands, state.machine, state.options.timing)
+    timeline = timeline_of(state, state.commands)
     count = len(state.layers.layers)
     busy, ends = [Counter() for _ in range(count)], [0] * count
     for times, owner in zip(timeline.times, state.owners, strict=False):  # END has no owner

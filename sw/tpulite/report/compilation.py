@@ -1,12 +1,14 @@
 """What compiling has made of a network: size, traffic, room on chip, and predicted cycles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich import box
 from rich.table import Table
 
 from tpulite.arch.memory import Window
+from tpulite.counted import counted
 from tpulite.golden.timing import program_cycles
 from tpulite.program import Program
 from tpulite.report.buffer import buffer_use
@@ -86,6 +88,21 @@ def report_programs(programs: Sequence[Program], *, cycles: bool) -> Compilation
         cycles=sum(map(program_cycles, programs)) if cycles else None,
         memories=memory_uses(programs),
     )
+
+
+def summary(program: Program) -> str:
+    """Return the size of a program, and whether it is the bound one."""
+    return (
+        f"{counted(len(program.commands), 'command')}, "
+        f"{counted(len(program.constants), 'byte')} of constants, {counted(program.macs, 'MAC')}"
+        f"{', bound to its shape' * program.bound}"
+    )
+
+
+def summaries(programs: Iterable[Program]) -> str:
+    """Return the sizes of programs, in their order; of equal ones in a row once, and how many."""
+    parts = ((text, len([*each])) for text, each in groupby(map(summary, programs)))
+    return "; ".join(f"{count} programs of {text}" if count > 1 else text for text, count in parts)
 
 
 def compilation_table(reports: Mapping[str, CompilationReport], *, title: str) -> Table:

@@ -227,12 +227,9 @@ def used_runs(layer: Conv, size: int, n: int) -> list[range]:
 
 def _used_blocks(layer: Conv, size: int) -> np.ndarray:
     channels, outputs = layer.weight.shape[2:]
-    flat = layer.weight.reshape(-1, channels, outputs)
-    some = np.zeros((channels, -(-outputs // size)), bool)
-    for n in range(some.shape[1]):
-        piece = flat[:, :, n * size : (n + 1) * size]
-        some[:, n] = (piece != layer.weight_zero_point).any(axis=(0, 2))
-    used = np.array([some[k : k + size].any(axis=0) for k in range(0, channels, size)]).T
+    used = (layer.weight != layer.weight_zero_point).any(axis=(0, 1))
+    used = np.logical_or.reduceat(used, range(0, outputs, size), axis=1)
+    used = np.logical_or.reduceat(used, range(0, channels, size), axis=0).T
     used[~used.any(axis=1), 0] = True
     return used
 

@@ -1,5 +1,7 @@
 """The cycle model's matrix unit."""
 
+from collections import deque
+
 from tpulite.arch.effects import record_rows, tile_rows
 from tpulite.arch.interleave import MOST_PAIRED, in_pairs, interleave_of
 from tpulite.arch.isa import RAW_ROWS, Drain, Engine, RecordForm
@@ -55,7 +57,7 @@ class Matrix(Head):
         self.tile, self.pace = -self.size, self.size
         self.claimed = -config.record_rows
         # The last tiles whose weights were fetched, as many as may wait: first sums, and rows.
-        self.fetched = _TILES * [(-self.size, self.size)]
+        self.fetched = deque(_TILES * [(-self.size, self.size)], _TILES)
         self.asked = self.recorded = -1  # last requests of weights and of records
         # When the next command may hand over its weights and its records: one may wait.
         self.weights_free = self.records_free = 0
@@ -205,7 +207,7 @@ class Matrix(Head):
             tile = first + (tiles - 1) * pace
             if fetches:
                 some = range(max(tiles - 1 - _TILES, 0), tiles - 1)
-                self._fetch([(first + index * pace, rows) for index in some])
+                self.fetched.extend((first + index * pace, rows) for index in some)
                 self.asked = max(self.asked + (tiles - 1) * rows, self._freed(rows))
         if drain == _REQUANTIZE:
             age = self.record_rows[fields["record_form"]]
@@ -222,12 +224,8 @@ class Matrix(Head):
         self.reported = result + interval + fields["int16"]
         self.tile = tile
         if fetches:
-            self._fetch([(tile, rows)])
+            self.fetched.append((tile, rows))
         return result
-
-    def _fetch(self, tiles: list[tuple[int, int]]) -> None:
-        """Note tiles whose weights were fetched."""
-        self.fetched = (self.fetched + tiles)[-_TILES:]
 
     def _issue_short(
         self, fields: dict[str, int], first: int, fill: int, tiles: int, pace: int
@@ -240,7 +238,7 @@ class Matrix(Head):
         tile, asked = first, self.asked
         for index in range(1, tiles):
             phases += activations.tile(index - 1, len(phases))
-            self._fetch([(tile, rows)])
+            self.fetched.append((tile, rows))
             begin = max(asked + 1, self._freed(rows) - rows + 1) - origin
             phase = (fields["weight_row"] + index * rows - begin) % banks
             asked = origin + walk([phases], begin, phase, rows, banks, starve=False) - 1
