@@ -190,6 +190,21 @@ async def program_without_end_is_an_overrun(dut) -> None:
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_program_as_long_as_the_one_before_is_no_overrun(dut) -> None:
+    """The next program has not begun in the cycle of its start."""
+    bench = FetchBench(dut)
+    words = [raw_word(random_command(Opcode.LOAD, CONFIG)) for _ in range(7)]
+    await reset(dut)
+    for _ in range(3):
+        bench.place_words(words, some_address())
+        await bench.start()
+        while len(bench.commands) < len(words):
+            await FallingEdge(dut.clk)
+            assert bench.fault is None
+        await ClockCycles(dut.clk, 5)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def length_has_all_of_its_bits(dut) -> None:
     """A power of two, or three commands more: the first burst is early, and others come."""
     bench = FetchBench(dut)
