@@ -25,7 +25,11 @@ def tensors_differ(count: int) -> str:
     return f"{counted(count, 'tensor')} differ{'s' * (count == 1)}"
 
 
-def first_of(names: Sequence[str], most: int = 5, *, separator: str = ", ") -> str:
+_MOST = 5
+"""Names of a list that are told."""
+
+
+def first_of(names: Sequence[str], *, separator: str = ", ") -> str:
     """Join the first names, and say how many more there are.
 
     Examples
@@ -33,5 +37,5 @@ def first_of(names: Sequence[str], most: int = 5, *, separator: str = ", ") -> s
     >>> first_of(["a", "b"]), first_of("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
     """
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return separator.join(names[:most]) + more
+    more = f" and {len(names) - _MOST:,} more" if len(names) > _MOST else ""
+    return separator.join(names[:_MOST]) + more

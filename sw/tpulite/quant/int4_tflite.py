@@ -1,6 +1,6 @@
 """TFLite files of int8 whose weights become int4."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -10,27 +10,15 @@ from tpulite.frontend.tflite.cut import pack, unpack
 from tpulite.quant.int4 import int4_rows, pack_int4
 
 
-def int4_layers(data: bytes) -> list[str]:
-    """Return the layers that can have weights of int4, by the names of their outputs.
-
-    LiteRT wants a bias beside such weights of CONV_2D.
-
-    Parameters
-    ----------
-    data : bytes
-        TFLite file of int8.
-    """
-    return list(_Products(unpack(data)).layers)
-
-
 def int4_tflite(
     data: bytes,
     samples: Iterable[Mapping[str, np.ndarray]] = (),
     *,
-    layers: Collection[str] | None = None,
     per_channel: bool = True,
 ) -> bytes:
     """Round weights of CONV_2D and FULLY_CONNECTED to int4.
+
+    LiteRT wants a bias beside such weights of CONV_2D; those without one stay int8.
 
     Parameters
     ----------
@@ -39,8 +27,6 @@ def int4_tflite(
     samples : iterable of mapping of str to ndarray
         Inputs of runs, one after the other; states are kept. With them the products of
         FULLY_CONNECTED lose least, without them the weights do.
-    layers : collection of str, optional
-        Layers of :func:`int4_layers`; by default all of them.
     per_channel : bool
         Whether each output channel has a scale.
 
@@ -60,9 +46,8 @@ def int4_tflite(
         raise ValueError(
             "no CONV_2D or FULLY_CONNECTED has int8 weights: quantize the network to int8 first"
         )
-    chosen = [name for name in products.layers if layers is None or name in layers]
     moments = products.moments(data, samples)
-    for name in chosen:
+    for name in products.layers:
         products.narrow(name, moments.get(name), per_channel=per_channel)
     return pack(model)
 

@@ -27,6 +27,10 @@ Pair = tuple[int, int]
 class Builder(ModelBuilder):
     """A model under construction, with a method for each operator."""
 
+    def replace_data(self, tensor: Any, data: np.ndarray) -> None:
+        """Give a constant other bytes, for types that numpy lacks."""
+        self._buffers[tensor.buffer] = data.tobytes()
+
     def unary(
         self,
         code: str,

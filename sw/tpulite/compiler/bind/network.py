@@ -99,9 +99,9 @@ class Network:
         """For each tensor that lies in no other and that is read, all of it or parts: the last."""
         return {self.whole(name): i for i, node in enumerate(self.nodes) for name in node.inputs}
 
-    def blocks(self, name: str, channels: int | None = None) -> int:
-        """Return the channel blocks of a tensor, or of so many channels."""
-        return -(-(channels or self.layers.activations[name].shape[2]) // self.config.array_size)
+    def blocks(self, name: str) -> int:
+        """Return the channel blocks of a tensor."""
+        return -(-self.layers.activations[name].shape[2] // self.config.array_size)
 
     def channels(self, name: str, alone: int) -> int:
         """Return the channels of a tensor; of a layer that is alone as many as it is given."""

@@ -112,9 +112,9 @@ def most_memory(network: Network, shapes: ShapeRange) -> dict[Window, int]:
     }
 
 
-def up(size: int, multiple: int = PAGE_BYTES) -> int:
-    """Return a size, rounded up."""
-    return ceil_div(size, multiple) * multiple
+def up(size: int) -> int:
+    """Return a size, rounded up to pages."""
+    return ceil_div(size, PAGE_BYTES) * PAGE_BYTES
 
 
 def image_bytes(constants: int, commands: int) -> int:

@@ -105,10 +105,6 @@ class ModelBuilder:
         self.tensors[tensor].name = name.encode()
         return tensor
 
-    def replace_data(self, tensor: Any, data: np.ndarray) -> None:
-        """Give a constant other bytes, for types that numpy lacks."""
-        self._buffers[tensor.buffer] = data.tobytes()
-
     def input(self, shape: Sequence[int], scale: float | None = None, zero_point: int = 0) -> int:
         """Add an input of the model."""
         self.inputs.append(self.tensor(shape, scale, zero_point))
