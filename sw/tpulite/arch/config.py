@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import cache
 from typing import Any
 
 from tpulite.arch.numerics import Rounding
@@ -28,12 +29,6 @@ _DELAY_SIZE = 16
 _OF_DELAY_LINES = ("vector_pairs", "wide_lines")
 """What delay lines once lacked: pairs of vectors, and kernels with five taps on a line."""
 
-_ONCE_LACKED = (
-    *("axi_slices", "ram_registers", "softmax", "delay_lines", "int16"),
-    *("transposed_tiles", "int4"),
-)
-"""What no machine had when the first programs were compiled."""
-
 _OF_THE_BUILD = ("multipliers", "memories", "clock_gates")
 """What files of 0.1.0 say of how a chip is written: see :class:`tpulite.arch.build.Build`."""
 
@@ -45,6 +40,9 @@ _SHOWN_HASHES = {
 """By hash, the one that chips show which were placed when memories and multipliers counted, too."""
 
 _ARRAY_SIZES = (4, 8, 16, 32)
+
+_BY_SIZE = ("softmax", "delay_lines", "transposed_tiles")
+"""Switches whose default depends on the size of the array."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +145,11 @@ class Config:
             raise ValueError(f"roundings must be some of {known}, not {self.roundings!r}")
         # In one order, so that equal machines compare and hash alike.
         object.__setattr__(self, "roundings", tuple(r for r in known if r in self.roundings))
-        for name in ("axi_slices", "ram_registers", "int16", "int4"):
-            if getattr(self, name) not in (False, True):
-                raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
-            object.__setattr__(self, name, bool(getattr(self, name)))
-        for name in ("softmax", "delay_lines", "transposed_tiles"):
-            if getattr(self, name) not in (None, False, True):
-                raise ValueError(f"{name} must be 0 or 1, not {getattr(self, name)!r}")
+        for name in _switches():
+            value = getattr(self, name)
+            if value not in (False, True) and (value is not None or name not in _BY_SIZE):
+                raise ValueError(f"{name} must be 0 or 1, not {value!r}")
+            object.__setattr__(self, name, value if value is None else bool(value))
         wanted = self.array_size >= _LARGE_SIZE if self.softmax is None else bool(self.softmax)
         able = self.array_size > WORD_BYTES and self.word_lanes > 0
         object.__setattr__(self, "softmax", wanted and able)
@@ -226,12 +222,13 @@ class Config:
         return -(-RECORD_BYTES // self.row_bytes) + 4
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values that JSON can hold, those of `_ONCE_LACKED` if set.
+        """Return the fields as plain values that JSON can hold, switches only if they are on.
 
-        Fields that machines once had are there as well, so that hashes and files stay.
+        No machine had switches when the first programs were compiled. Fields that machines once had
+        are there, so that hashes and files stay.
         """
         values = asdict(self) | {"roundings": list(self.roundings)}
-        for name in _ONCE_LACKED:
+        for name in _switches():
             if not values[name]:
                 del values[name]
         lines = dict.fromkeys(_OF_DELAY_LINES, True) if self.delay_lines else {}
@@ -246,8 +243,7 @@ class Config:
         ValueError
             If there is no such machine, or not any more.
         """
-        options = ("softmax", "delay_lines", "transposed_tiles", *_OF_DELAY_LINES)
-        lacked = dict.fromkeys(options, False)
+        lacked = dict.fromkeys((*_switches(), *_OF_DELAY_LINES), False)
         fields: dict[str, Any] = lacked | values
         fields["roundings"] = tuple(values["roundings"])
         for name in _OF_THE_BUILD:
@@ -271,3 +267,9 @@ class Config:
         text = json.dumps(self.as_dict(), sort_keys=True).encode()
         value = int.from_bytes(hashlib.sha256(text).digest()[:4], "little")
         return _SHOWN_HASHES.get(value, value)
+
+
+@cache
+def _switches() -> tuple[str, ...]:
+    """Return the fields that are 0 or 1."""
+    return tuple(each.name for each in fields(Config) if each.type in (bool, bool | None))

@@ -136,7 +136,9 @@ def page(found: dict[str, Reached]) -> str:
         By source.
     """
     every = (*GRAPH_REWRITES, *LAYER_REWRITES)
-    rows = [[name, *(str(found[source].alone[name]) for source in SOURCES)] for name in every]
+    rows = [
+        [_code(name), *(str(found[source].alone[name]) for source in SOURCES)] for name in every
+    ]
     return _TEXT.format(
         plain=_EACH * len(FAMILIES) + _PATCHWORKS,
         operators=_OPERATORS,
@@ -154,8 +156,9 @@ def _left(pairs: list[tuple[str, str]]) -> str:
     rarer = {name: [] for name in (*REASONS, "")}
     for pair in pairs:
         name = next((name for name in REASONS if name in pair), "")
-        rarer[name].append(" and ".join(pair) if not name else pair[pair[0] == name])
-    lines = [f"- **{name}** and {', '.join(others)}: {REASONS[name]}."
+        codes = [_code(each) for each in pair]
+        rarer[name].append(" and ".join(codes) if not name else codes[pair[0] == name])
+    lines = [f"- {_code(name)} and {', '.join(others)}: {REASONS[name]}."
              for name, others in rarer.items() if name and others]  # fmt: skip
     return "\n".join([*lines, *(f"- {pair}: a case is missing." for pair in rarer[""])])
 
@@ -170,9 +173,16 @@ def _pairs(found: dict[str, Reached], rows: Sequence[str], columns: Sequence[str
         layers = {a, b} <= set(LAYER_REWRITES)
         return f"{both[a, b]} / {met[a, b]}" if layers else f"{both[a, b] + both[b, a]}"
 
-    numbers = [[a, *(cell(a, b) if columns.index(b) >= columns.index(a) else "" for b in columns)]
-               for a in rows]  # fmt: skip
-    return _table(["", *columns], numbers)
+    numbers = [
+        [_code(a), *(cell(a, b) if columns.index(b) >= columns.index(a) else "" for b in columns)]
+        for a in rows
+    ]
+    return _table(["", *map(_code, columns)], numbers)
+
+
+def _code(name: str) -> str:
+    """Return the name of a rewrite as options have it: names are no prose."""
+    return f"`{name.replace(' ', '-')}`"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
