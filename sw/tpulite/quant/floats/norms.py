@@ -4,6 +4,10 @@ The mean and the variance are products with one column, as are the tensors that 
 channels; between them stand a subtraction, a square, a reciprocal root and two multiplications.
 A normalization by the root mean square has neither the mean nor the subtraction.
 Ranges are chosen by what the result of the normalization loses.
+
+Variances of one network differ by a factor of hundreds, and 8 bits of the largest leave the others
+a step or two. So a variance may have several windows, columns of one product: each of them is a
+quarter of the one before, and clipped at both ends. Their reciprocal roots add up.
 """
 
 from dataclasses import dataclass
@@ -26,6 +30,12 @@ _FAR_BETTER = 4.0
 
 _SPARE = 1.1
 """How much larger statistics may be in other samples."""
+
+_WINDOWS = 6
+"""Most windows of a variance."""
+
+_BETTER = 2.0
+"""Ratio of squared errors for which a variance has more windows."""
 
 
 @dataclass
@@ -52,6 +62,46 @@ class Norm:
         return centered / np.sqrt(variance + self.epsilon)
 
 
+@dataclass(frozen=True)
+class Windows:
+    """Windows of a variance with epsilon.
+
+    Window k shows a variance divided by 4^k: the first one up to ``top``, each of the others
+    between a quarter of it and ``top``.
+    """
+
+    count: int
+    top: float
+
+    @property
+    def divisors(self) -> np.ndarray:
+        """Divisor of each window: float64 [count]."""
+        return 4.0 ** np.arange(self.count)
+
+    @property
+    def lows(self) -> np.ndarray:
+        """Low end of each window: float64 [count]."""
+        return np.where(np.arange(self.count) > 0, self.top / 4, 0.0)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """What the root of each window counts: float64 [count]."""
+        return 1 / np.sqrt(self.divisors)
+
+    @property
+    def rest(self) -> float:
+        """What the roots of windows that are below their low ends add up to."""
+        return float(self.shares[1:].sum() / np.sqrt(self.top / 4))
+
+    def roots(self, variance: np.ndarray, end: float) -> np.ndarray:
+        """Return reciprocal roots of variances, [rows, 1], as 8 bits with a range have them."""
+        shown = rounded(np.maximum(variance / self.divisors - self.lows, 0.0), 0.0, self.top)
+        shown = rounded(shown + self.lows, 0.0, self.top)
+        with np.errstate(divide="ignore"):
+            root = rounded(np.minimum(1 / np.sqrt(shown), end), 0.0, end)
+        return rounded((root @ self.shares)[:, None] - self.rest, 0.0, end)
+
+
 class Steps:
     """The operators of one normalization, and their ranges.
 
@@ -65,22 +115,35 @@ class Steps:
         What normalized channels are multiplied by; another divisor may be in it.
     addend : ndarray, [C], optional
         What is added to them.
+    rows : ndarray, [rows, C]
+        Samples of what is normalized, not divided yet, in float64.
+
+    Attributes
+    ----------
+    ranges : dict of str to Range
+        Ranges of all tensors, the one that is normalized included.
     """
 
     def __init__(
-        self, norm: Norm, divisor: np.ndarray, factor: np.ndarray, addend: np.ndarray | None
+        self,
+        norm: Norm,
+        divisor: np.ndarray,
+        factor: np.ndarray,
+        addend: np.ndarray | None,
+        rows: np.ndarray,
     ) -> None:
         self.norm, self._divisor, self._factor, self._addend = norm, divisor, factor, addend
         self._names = {
             what: f"{norm.y}_{what}"
             for what in (
-                *("mean", "means", "centered", "square", "variance", "deviation", "root"),
-                *("roots", "normal", "scaled"),
+                *("mean", "means", "centered", "square", "variance", "above", "shown", "window"),
+                *("deviation", "root", "roots", "normal", "scaled"),
             )
         }
         self._names["scaled" if addend is None else "shifted"] = norm.y
         if not norm.centered:
             self._names["centered"] = norm.x
+        self._windows, self.ranges = self._choose(rows)
 
     def nodes(self, graph: onnx.GraphProto) -> list[onnx.NodeProto]:
         """Return the operators; their constants are added to a graph."""
@@ -94,9 +157,10 @@ class Steps:
             name = named[output]
             return helper.make_node(operator, names, [name], name=f"{name}_{operator}")
 
-        weights = constant("weights", (self._divisor**2 / count).reshape(count, 1))
-        epsilon = constant("epsilon", np.array([self.norm.epsilon]))
-        ones = constant("ones", np.ones((1, count)))
+        windows = self._windows
+        weights = constant("weights", np.outer(self._divisor**2 / count, 1 / windows.divisors))
+        epsilon = constant("epsilon", self.norm.epsilon / windows.divisors - windows.lows)
+        spread_roots = constant("shares", np.outer(windows.shares, np.ones(count)))
         factor = constant("factor", self._factor)
         squares = f"{self.norm.y}_squares"
         made = []
@@ -112,9 +176,29 @@ class Steps:
             node("Mul", "square", "centered", "centered"),
             helper.make_node("MatMul", [named["square"], weights], [squares], name=squares),
             node("Add", "variance", squares, epsilon),
-            node("Sqrt", "deviation", "variance"),
+        ]
+        shown = "variance"
+        if windows.count > 1:
+            top = add_constant(graph, f"{self.norm.y}_top_constant", np.float64(windows.top))
+            made += [
+                node("Relu", "above", "variance"),
+                node("Add", "shown", "above", constant("lows", windows.lows)),
+                node("Clip", "window", "shown", "", top),
+            ]
+            shown = "window"
+        made += [
+            node("Sqrt", "deviation", shown),
             node("Reciprocal", "root", "deviation"),
-            node("MatMul", "roots", "root", ones),
+        ]
+        if windows.count > 1:
+            spread = f"{self.norm.y}_spread_roots"
+            made += [
+                helper.make_node("MatMul", [named["root"], spread_roots], [spread], name=spread),
+                node("Add", "roots", spread, constant("rest", np.full(count, -windows.rest))),
+            ]
+        else:
+            made.append(node("MatMul", "roots", "root", spread_roots))
+        made += [
             node("Mul", "normal", "centered", "roots"),
             node("Mul", "scaled", "normal", factor),
         ]
@@ -122,12 +206,15 @@ class Steps:
             made.append(node("Add", "shifted", "scaled", constant("addend", self._addend)))
         return made
 
-    def weights(self) -> tuple[str, float]:
-        """Return the name of the squares' weights, and the end of a range that holds them."""
-        return f"{self.norm.y}_weights_constant", _SIGNED / self._divisor.size
+    def weights(self) -> dict[str, list[float]]:
+        """Return ends of the ranges of weights that are integers, one for each of their columns."""
+        count, most = self._divisor.size, float(2 ** (self._windows.count - 1))
+        return {
+            f"{self.norm.y}_weights_constant": list(_SIGNED / count / self._windows.divisors),
+            f"{self.norm.y}_shares_constant": [_SIGNED / max(most, 64.0)] * count,
+        }
 
-    def ranges(self, x: np.ndarray) -> dict[str, Range]:
-        """Choose ranges on rows of what is normalized, not divided yet: float64 [rows, C]."""
+    def _choose(self, x: np.ndarray) -> tuple[Windows, dict[str, Range]]:
         rows = x / self._divisor
         wanted = self.norm.apply(x)
         part = min(_FRACTIONS, key=lambda part: self._lost(rows, wanted, _part(rows, part)))
@@ -152,12 +239,14 @@ class Steps:
         )
         variance = exact[:, None] + self.norm.epsilon
         root = 1 / np.sqrt(variance)
-        roots = _of_roots(root, np.square(centered * self._factor).sum(axis=1, keepdims=True))
+        counts = np.square(centered * self._factor).sum(axis=1, keepdims=True)
+        roots = _of_roots(root, counts)
+        windows = _best_windows(variance, roots[1], counts)
         normal = centered * root
         scaled = normal * self._factor
         ends |= {
             "square": (0.0, float(part) * top),
-            "variance": _spare(variance),
+            **dict.fromkeys(("variance", "above", "shown", "window"), (0.0, windows.top)),
             "root": roots,
             "roots": roots,
             "normal": _least_error(normal, self._factor),
@@ -165,7 +254,8 @@ class Steps:
         }
         if self._addend is not None:
             ends["shifted"] = _least_error(scaled + self._addend, np.ones(1))
-        return {self.norm.x: (low, high), **{self._names[k]: v for k, v in ends.items()}}
+        named = {self._names[what]: each for what, each in ends.items()}
+        return windows, {self.norm.x: (low, high), **named}
 
     def _lost(self, rows: np.ndarray, wanted: np.ndarray, ends: Range) -> float:
         """Return what a range of the input costs the result."""
@@ -185,6 +275,21 @@ def _part(rows: np.ndarray, part: float) -> Range:
 
 def _spare(values: np.ndarray) -> Range:
     return min(0.0, float(values.min()) * _SPARE), max(0.0, float(values.max()) * _SPARE)
+
+
+def _best_windows(variance: np.ndarray, end: float, counts: np.ndarray) -> Windows:
+    """Return the windows whose roots lose least: one, unless more are far better.
+
+    Squared errors of roots, whose range has an end, count as much as given: float64 [rows, 1].
+    """
+    top = _spare(variance)[1]
+    tried = [Windows(count, top / 4 ** (count - 1)) for count in range(1, _WINDOWS + 1)]
+    lost = [
+        float((counts * np.square(each.roots(variance, end) - 1 / np.sqrt(variance))).sum())
+        for each in tried
+    ]
+    best = int(np.argmin(lost))
+    return tried[best] if lost[best] * _BETTER < lost[0] else tried[0]
 
 
 def _of_roots(root: np.ndarray, weights: np.ndarray) -> Range:

@@ -27,7 +27,7 @@ from tpulite.quant.floats.blocks import inside_blocks, tables_inside
 from tpulite.quant.floats.channels import Scaled, scale_channels
 from tpulite.quant.floats.dead import drop_unread, flush_constants, live_channels
 from tpulite.quant.floats.feature_norms import write_feature_norms
-from tpulite.quant.floats.graph import Links, sort_nodes
+from tpulite.quant.floats.graph import MOVING, Links, sort_nodes
 from tpulite.quant.floats.head_groups import repeat_by_tiles, share_heads
 from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
@@ -148,7 +148,7 @@ def quantize_prepared(
     seen = observe(model, feeds, progress, live=settings.integers)
     masks = clamp_masks(model, seen)
     inside = blocks | scaled.inside | masks.inside | streams.inside | state_moves(model.graph)
-    fixed = scaled.ranges | masks.ranges | streams.ranges
+    fixed = _before_moves(scaled.ranges | masks.ranges | streams.ranges, model.graph)
     clips = _clips(model.graph)
     wide = (node for node in model.graph.node if node.name in spectra.products)
     largest = {node.name: seen.tensors[node.input[0]].largest for node in wide}
@@ -212,6 +212,21 @@ def _clips(graph: onnx.GraphProto) -> dict[str, Range]:
     return found
 
 
+def _before_moves(ranges: Mapping[str, Range], graph: onnx.GraphProto) -> dict[str, Range]:
+    """Return ranges with those of tensors that are moved there: a move keeps the scale."""
+    links = Links(graph)
+    found = dict(ranges)
+    for name, each in ranges.items():
+        writer = links.writer.get(name)
+        while writer is not None and writer.op_type in MOVING:
+            before = writer.input[0]
+            if links.only_reader(before) is None:
+                break
+            found.setdefault(before, each)
+            writer = links.writer.get(before)
+    return found
+
+
 def _name_all(graph: onnx.GraphProto) -> None:
     """Give each operator a name of its own."""
     used: set[str] = set()
@@ -226,7 +241,7 @@ def _write(
     ranges: Mapping[str, Range],
     inside: Collection[str],
     settings: Settings,
-    weights: Mapping[str, float],
+    weights: Mapping[str, Sequence[float]],
     *,
     keep: bool,
 ) -> bytes:
@@ -261,10 +276,10 @@ def _write(
         x: [{"rmin": np.float32(ranges[x][0]), "rmax": np.float32(ranges[x][1])}]
         for x in sorted(outputs & clipped & ranges.keys())
     }
-    # One scale for a column of weights that are integers.
+    # Columns of weights that are integers.
     overrides |= {
-        x: [{"axis": 1, "rmin": np.float32(-end), "rmax": np.float32(end)}]
-        for x, end in weights.items()
+        x: [{"axis": 1, "rmin": np.float32(-end), "rmax": np.float32(end)} for end in ends]
+        for x, ends in weights.items()
     }
     if settings.integers:
         given = {x.output[0]: _GIVEN.get(x.op_type) for x in model.graph.node}

@@ -39,8 +39,8 @@ class Streams:
     ranges: dict[str, Range] = field(default_factory=dict)
     #: Names of operators at the network's ends that stay in floats.
     inside: frozenset[str] = frozenset()
-    #: Constants whose range is given: its end.
-    weights: dict[str, float] = field(default_factory=dict)
+    #: Constants whose ranges are given: the end of that of each column.
+    weights: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass
@@ -132,14 +132,14 @@ class _Writer:
         moved = {norm.y for norm in self._norms.values() if id(norm) in self._moved}
         kept = self._links.outputs | {x for x in self._front if x not in self._norms}
         ranges: dict[str, Range] = {}
-        weights: dict[str, float] = {}
+        weights: dict[str, list[float]] = {}
         for norm in self._norms.values():
             if norm.x in self._front:
                 self._scale_front(norm)
                 continue
             steps = self._steps(norm)
-            ranges |= steps.ranges(self._rows[norm.x])
-            weights |= dict([steps.weights()])
+            ranges |= steps.ranges
+            weights |= steps.weights()
             self._replace(norm.nodes, steps.nodes(self._graph))
         names = {x: f"{x}/divided" for x in (divided | moved) - kept}
         self._rename(names)
@@ -300,7 +300,8 @@ class _Writer:
         divisor, others = (self._stream[x].divisor for x in (norm.x, norm.y))
         kept = norm.beta.any() and id(norm) not in self._moved
         addend = norm.beta / others if kept else None
-        return Steps(norm, divisor, norm.gamma * divisor / others, addend)
+        factor = norm.gamma * divisor / others
+        return Steps(norm, divisor, factor, addend, self._rows[norm.x])
 
     def _replace(self, nodes: list[onnx.NodeProto], made: list[onnx.NodeProto]) -> None:
         place = list(self._graph.node).index(nodes[-1])
