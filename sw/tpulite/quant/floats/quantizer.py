@@ -33,6 +33,7 @@ from tpulite.quant.floats.integral import integral_channels
 from tpulite.quant.floats.masks import clamp_masks, narrow_masks
 from tpulite.quant.floats.mixed import Judge, leave_floats, spread
 from tpulite.quant.floats.observe import Feed, observe
+from tpulite.quant.floats.outliers import split_outliers
 from tpulite.quant.floats.products import Weights
 from tpulite.quant.floats.ranges import Method, Range, choose_range
 from tpulite.quant.floats.recurrent.split import Rounding, split_recurrent
@@ -139,6 +140,7 @@ def quantize_prepared(
         multiply_cubes(model.graph)
         streams = scale_streams(model, feeds)
         join_biases(model)
+        split_outliers(model, feeds)
         _name_all(model.graph)
     spectra = Spectra() if settings.integers else find_spectra(model.graph)
     blocks = inside_blocks(model.graph) | angles_of(model.graph) | spectra.inside
