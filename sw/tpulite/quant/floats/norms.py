@@ -137,7 +137,7 @@ class Steps:
             what: f"{norm.y}_{what}"
             for what in (
                 *("mean", "means", "centered", "square", "variance", "above", "shown", "window"),
-                *("deviation", "root", "roots", "normal", "scaled"),
+                *("deviation", "root", "roots", "scaled"),
             )
         }
         self._names["scaled" if addend is None else "shifted"] = norm.y
@@ -160,8 +160,7 @@ class Steps:
         windows = self._windows
         weights = constant("weights", np.outer(self._divisor**2 / count, 1 / windows.divisors))
         epsilon = constant("epsilon", self.norm.epsilon / windows.divisors - windows.lows)
-        spread_roots = constant("shares", np.outer(windows.shares, np.ones(count)))
-        factor = constant("factor", self._factor)
+        spread_roots = constant("shares", np.outer(windows.shares, self._factor))
         squares = f"{self.norm.y}_squares"
         made = []
         if self.norm.centered:
@@ -194,14 +193,11 @@ class Steps:
             spread = f"{self.norm.y}_spread_roots"
             made += [
                 helper.make_node("MatMul", [named["root"], spread_roots], [spread], name=spread),
-                node("Add", "roots", spread, constant("rest", np.full(count, -windows.rest))),
+                node("Add", "roots", spread, constant("rest", -windows.rest * self._factor)),
             ]
         else:
             made.append(node("MatMul", "roots", "root", spread_roots))
-        made += [
-            node("Mul", "normal", "centered", "roots"),
-            node("Mul", "scaled", "normal", factor),
-        ]
+        made.append(node("Mul", "scaled", "centered", "roots"))
         if self._addend is not None:
             made.append(node("Add", "shifted", "scaled", constant("addend", self._addend)))
         return made
@@ -211,7 +207,9 @@ class Steps:
         count, most = self._divisor.size, float(2 ** (self._windows.count - 1))
         return {
             f"{self.norm.y}_weights_constant": list(_SIGNED / count / self._windows.divisors),
-            f"{self.norm.y}_shares_constant": [_SIGNED / max(most, 64.0)] * count,
+            f"{self.norm.y}_shares_constant": list(
+                np.maximum(np.abs(self._factor), _LEAST) * _SIGNED / max(most, 64.0)
+            ),
         }
 
     def _choose(self, x: np.ndarray) -> tuple[Windows, dict[str, Range]]:
@@ -242,18 +240,17 @@ class Steps:
         counts = np.square(centered * self._factor).sum(axis=1, keepdims=True)
         roots = _of_roots(root, counts)
         windows = _best_windows(variance, roots[1], counts)
-        normal = centered * root
-        scaled = normal * self._factor
+        scaled = centered * root * self._factor
+        spread = roots[1] * np.array([min(0.0, self._factor.min()), max(0.0, self._factor.max())])
         ends |= {
             "square": (0.0, float(part) * top),
             **dict.fromkeys(("variance", "above", "shown", "window"), (0.0, windows.top)),
             "root": roots,
-            "roots": roots,
-            "normal": _least_error(normal, self._factor),
-            "scaled": _least_error(scaled, np.ones(1)),
+            "roots": (float(spread[0]), float(spread[1])),
+            "scaled": _least_error(scaled),
         }
         if self._addend is not None:
-            ends["shifted"] = _least_error(scaled + self._addend, np.ones(1))
+            ends["shifted"] = _least_error(scaled + self._addend)
         named = {self._names[what]: each for what, each in ends.items()}
         return windows, {self.norm.x: (low, high), **named}
 
@@ -264,6 +261,9 @@ class Steps:
 
 
 _SIGNED = 127
+
+_LEAST = 1e-6
+"""Smallest factor of a channel that has a scale of its own."""
 
 
 def _part(rows: np.ndarray, part: float) -> Range:
@@ -305,12 +305,10 @@ def _of_roots(root: np.ndarray, weights: np.ndarray) -> Range:
     return (0.0, best) if ends[best] * _FAR_BETTER < ends[whole[1]] else whole
 
 
-def _least_error(values: np.ndarray, factor: np.ndarray) -> Range:
-    """Return the range of least squared error of numbers times factors."""
+def _least_error(values: np.ndarray) -> Range:
+    """Return the range of least squared error of numbers."""
     part = min(
         _FRACTIONS,
-        key=lambda part: np.square(
-            (rounded(values, *_part(values, float(part))) - values) * factor
-        ).sum(),
+        key=lambda part: np.square(rounded(values, *_part(values, float(part))) - values).sum(),
     )
     return _part(values, float(part))
