@@ -212,6 +212,23 @@ class Steps:
             ),
         }
 
+    def addend_range(self, addend: np.ndarray, rest: np.ndarray) -> Range:
+        """Choose the range of a tensor that is added to another one before the normalization.
+
+        Parameters
+        ----------
+        addend, rest : ndarray, [rows, C]
+            Samples of both, not divided, in float64.
+        """
+        rows = addend / self._divisor
+        wanted = self.norm.apply(addend + rest)
+
+        def lost(part: float) -> float:
+            found = rounded(rows, *_part(rows, part)) * self._divisor + rest
+            return float(np.square((self.norm.apply(found) - wanted) * self._factor).sum())
+
+        return _part(rows, float(min(_FRACTIONS, key=lost)))
+
     def _choose(self, x: np.ndarray) -> tuple[Windows, dict[str, Range]]:
         rows = x / self._divisor
         wanted = self.norm.apply(x)

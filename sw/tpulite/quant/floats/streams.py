@@ -138,13 +138,26 @@ class _Writer:
                 self._scale_front(norm)
                 continue
             steps = self._steps(norm)
-            ranges |= steps.ranges
+            ranges |= steps.ranges | self._addend_ranges(norm, steps)
             weights |= steps.weights()
             self._replace(norm.nodes, steps.nodes(self._graph))
         names = {x: f"{x}/divided" for x in (divided | moved) - kept}
         self._rename(names)
         ranges = {names.get(x, x): ends for x, ends in ranges.items()}
         return Streams(ranges, frozenset(name for each in ends for name in each), weights)
+
+    def _addend_ranges(self, norm: Norm, steps: Steps) -> dict[str, Range]:
+        """Choose the ranges of results of products that are added up before a normalization."""
+        writer = self._links.writer[norm.x]
+        names = [x for x in writer.input if x in self._rows] if writer.op_type == "Add" else []
+        ranges = {}
+        for name, other in zip(names, names[::-1], strict=True) if len(names) > 1 else ():
+            before = self._links.before(name)[0]
+            while before.op_type in _VIEWS:
+                before = self._links.writer.get(before.input[0], before)
+            if self._is_product(before) and self._links.only_reader(name) is not None:
+                ranges[name] = steps.addend_range(self._rows[name], self._of(other))
+        return ranges
 
     def _rename(self, names: Mapping[str, str]) -> None:
         """Give tensors that hold other numbers now other names."""
@@ -354,8 +367,10 @@ def _observe(
     mask, rng = padding_input(model.graph), np.random.default_rng(0)
     rows: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for feed, values in zip(feeds, run_for(names, model, feeds, "ENABLE_BASIC"), strict=True):
+        seed = rng.integers(1 << 32)
         for name, value in values.items():
             live = live_tokens(value, feed, mask).reshape(-1, value.shape[-1])
-            chosen = rng.permutation(len(live))[:_KEPT]
+            # Of tensors with as many rows the same ones.
+            chosen = np.random.default_rng(seed).permutation(len(live))[:_KEPT]
             rows[name].append(live[np.sort(chosen)].astype(np.float64))
     return {name: np.concatenate(each) for name, each in rows.items()}
