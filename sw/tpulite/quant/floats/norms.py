@@ -111,10 +111,10 @@ class Steps:
         The normalization.
     divisor : ndarray, [C]
         Roots of integers up to 127: the tensor that is normalized is divided by them.
-    factor : ndarray, [C]
-        What normalized channels are multiplied by; another divisor may be in it.
-    addend : ndarray, [C], optional
-        What is added to them.
+    others : ndarray, [C]
+        The result is divided by them.
+    moved : bool
+        Whether others add what the normalization adds to its channels.
     rows : ndarray, [rows, C]
         Samples of what is normalized, not divided yet, in float64.
 
@@ -128,11 +128,14 @@ class Steps:
         self,
         norm: Norm,
         divisor: np.ndarray,
-        factor: np.ndarray,
-        addend: np.ndarray | None,
+        others: np.ndarray,
         rows: np.ndarray,
+        *,
+        moved: bool,
     ) -> None:
-        self.norm, self._divisor, self._factor, self._addend = norm, divisor, factor, addend
+        self.norm, self._divisor, self._others = norm, divisor, others
+        self._factor = norm.gamma * divisor / others
+        self._addend = norm.beta / others if norm.beta.any() and not moved else None
         self._names = {
             what: f"{norm.y}_{what}"
             for what in (
@@ -140,7 +143,7 @@ class Steps:
                 *("deviation", "root", "roots", "scaled"),
             )
         }
-        self._names["scaled" if addend is None else "shifted"] = norm.y
+        self._names["scaled" if self._addend is None else "shifted"] = norm.y
         if not norm.centered:
             self._names["centered"] = norm.x
         self._windows, self.ranges = self._choose(rows)
@@ -225,7 +228,7 @@ class Steps:
 
         def lost(part: float) -> float:
             found = rounded(rows, *_part(rows, part)) * self._divisor + rest
-            return float(np.square((self.norm.apply(found) - wanted) * self._factor).sum())
+            return float(np.square((self.norm.apply(found) - wanted) * self.norm.gamma).sum())
 
         return _part(rows, float(min(_FRACTIONS, key=lost)))
 
@@ -254,7 +257,7 @@ class Steps:
         )
         variance = exact[:, None] + self.norm.epsilon
         root = 1 / np.sqrt(variance)
-        counts = np.square(centered * self._factor).sum(axis=1, keepdims=True)
+        counts = np.square(centered * self._divisor * self.norm.gamma).sum(axis=1, keepdims=True)
         roots = _of_roots(root, counts)
         windows = _best_windows(variance, roots[1], counts)
         scaled = centered * root * self._factor
@@ -264,17 +267,17 @@ class Steps:
             **dict.fromkeys(("variance", "above", "shown", "window"), (0.0, windows.top)),
             "root": roots,
             "roots": (float(spread[0]), float(spread[1])),
-            "scaled": _least_error(scaled),
+            "scaled": _least_error(scaled, self._others),
         }
         if self._addend is not None:
-            ends["shifted"] = _least_error(scaled + self._addend)
+            ends["shifted"] = _least_error(scaled + self._addend, self._others)
         named = {self._names[what]: each for what, each in ends.items()}
         return windows, {self.norm.x: (low, high), **named}
 
     def _lost(self, rows: np.ndarray, wanted: np.ndarray, ends: Range) -> float:
         """Return what a range of the input costs the result."""
         found = self.norm.apply(rounded(rows, *ends) * self._divisor)
-        return float(np.square((found - wanted) * self._factor).sum())
+        return float(np.square((found - wanted) * self.norm.gamma).sum())
 
 
 _SIGNED = 127
@@ -322,10 +325,12 @@ def _of_roots(root: np.ndarray, weights: np.ndarray) -> Range:
     return (0.0, best) if ends[best] * _FAR_BETTER < ends[whole[1]] else whole
 
 
-def _least_error(values: np.ndarray) -> Range:
-    """Return the range of least squared error of numbers."""
+def _least_error(values: np.ndarray, factor: np.ndarray) -> Range:
+    """Return the range of least squared error of numbers times factors."""
     part = min(
         _FRACTIONS,
-        key=lambda part: np.square(rounded(values, *_part(values, float(part))) - values).sum(),
+        key=lambda part: np.square(
+            (rounded(values, *_part(values, float(part))) - values) * factor
+        ).sum(),
     )
     return _part(values, float(part))

@@ -311,10 +311,8 @@ class _Writer:
 
     def _steps(self, norm: Norm) -> Steps:
         divisor, others = (self._stream[x].divisor for x in (norm.x, norm.y))
-        kept = norm.beta.any() and id(norm) not in self._moved
-        addend = norm.beta / others if kept else None
-        factor = norm.gamma * divisor / others
-        return Steps(norm, divisor, factor, addend, self._rows[norm.x])
+        moved = id(norm) in self._moved
+        return Steps(norm, divisor, others, self._rows[norm.x], moved=moved)
 
     def _replace(self, nodes: list[onnx.NodeProto], made: list[onnx.NodeProto]) -> None:
         place = list(self._graph.node).index(nodes[-1])
