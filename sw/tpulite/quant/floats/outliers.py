@@ -62,13 +62,14 @@ def split_outliers(model: onnx.ModelProto, feeds: Sequence[Feed]) -> None:
     """
     links = Links(model.graph)
     layers = [x for x in (_layer(node, links) for node in model.graph.node) if x is not None]
+    if not layers:
+        return
     highs = _highest(model, feeds, [layer.first.output[0] for layer in layers])
     for layer in layers:
         values = _values(layer, links)
         if values is not None:
             _split(model.graph, layer, links, values, highs[layer.first.output[0]] * _SPARE)
-    if layers:
-        del model.graph.value_info[:]
+    del model.graph.value_info[:]
 
 
 def _layer(first: onnx.NodeProto, links: Links) -> _Layer | None:
@@ -77,7 +78,6 @@ def _layer(first: onnx.NodeProto, links: Links) -> _Layer | None:
         return None
     found: list[onnx.NodeProto] = []
     made, todo = {first.output[0]}, [first.output[0]]
-    last: set[int] = set()
     ends: dict[int, onnx.NodeProto] = {}
     while todo:
         name = todo.pop(0)
@@ -95,7 +95,6 @@ def _layer(first: onnx.NodeProto, links: Links) -> _Layer | None:
     if len(ends) != 1 or not any(node.op_type in _CURVES for node in found):
         return None
     (end,) = ends.values()
-    del last
     for node in found:
         others = [x for x in node.input if x and x not in made]
         if node.op_type != "Reshape" and any(links.scalar(x) is None for x in others):

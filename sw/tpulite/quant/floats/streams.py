@@ -148,13 +148,15 @@ class _Writer:
 
     def _addend_ranges(self, norm: Norm, steps: Steps) -> dict[str, Range]:
         """Choose the ranges of results of products that are added up before a normalization."""
-        writer = self._links.writer[norm.x]
-        names = [x for x in writer.input if x in self._rows] if writer.op_type == "Add" else []
+        writer = self._links.writer.get(norm.x)
+        names = [] if writer is None or writer.op_type != "Add" else [*writer.input]
+        if any(x not in self._rows for x in names):
+            return {}
         ranges = {}
-        for name, other in zip(names, names[::-1], strict=True) if len(names) > 1 else ():
-            before = self._links.before(name)[0]
-            while before.op_type in _VIEWS:
-                before = self._links.writer.get(before.input[0], before)
+        for name, other in zip(names, names[::-1], strict=True):
+            before = self._links.writer.get(name)
+            while before is not None and before.op_type in _VIEWS:
+                before = self._links.writer.get(before.input[0])
             if self._is_product(before) and self._links.only_reader(name) is not None:
                 ranges[name] = steps.addend_range(self._rows[name], self._of(other))
         return ranges
