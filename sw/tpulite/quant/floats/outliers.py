@@ -1,11 +1,11 @@
 """Channels before an activation that are far larger than the others: several channels share them.
 
-GELU, SiLU and HardSwish satisfy f(x) - f(-x) = x and are zero for numbers far below zero. So the
-part of x that is above a number is made by pairs of channels, x - a and a - x, each of which is
-clipped like all others. Rows of the product before are repeated with other biases, and those of the
-product behind with both signs. (Zhao and others, "Improving Neural Network Quantization without
-Retraining using Outlier Channel Splitting", 2019, halve such channels; an activation does not allow
-that.)
+GELU, SiLU and HardSwish, with a factor k or without, satisfy f(x) - f(-x) = k x and are zero for
+numbers far below zero. So the part of x that is above a number is made by pairs of channels, x - a
+and a - x, each of which is clipped like all others. Rows of the product before are repeated with
+other biases, and those of the product behind with both signs. Zhao and others ("Improving Neural
+Network Quantization without Retraining using Outlier Channel Splitting", 2019) halve such channels,
+which an activation does not allow.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tpulite.quant.floats.observe import Feed, live_tokens, padding_input, run_f
 _PAIRS = 8
 """Most pairs of channels that are added: a block of channels of the machine."""
 
-_LEAST = 16
+_LEAST = 64
 """Fewest channels of a layer for each pair that is added."""
 
 _WORTH = 0.7
@@ -35,7 +35,7 @@ _SPARE = 1.1
 _STEPS = 255
 _GRID = np.linspace(-32.0, 32.0, 4097)
 _CLOSE = 5e-3
-"""How far an activation may be from the rule: GELU by a tangent is not exact."""
+"""How far an activation over its factor may be from the rule: GELU by a tangent is not exact."""
 
 _CURVES = frozenset({"Erf", "Gelu", "HardSwish", "Sigmoid", "Swish", "QuickGelu", "Tanh"})
 _BETWEEN = frozenset({*_CURVES, "Add", "Div", "Identity", "Mul", "Pow", "Reshape", "Sub"})
@@ -67,8 +67,10 @@ def split_outliers(model: onnx.ModelProto, feeds: Sequence[Feed]) -> None:
     highs = _highest(model, feeds, [layer.first.output[0] for layer in layers])
     for layer in layers:
         values = _values(layer, links)
-        if values is not None:
-            _split(model.graph, layer, links, values, highs[layer.first.output[0]] * _SPARE)
+        factor = float(values[-1] - values[0]) / _GRID[-1]
+        if factor > 0 and _follows_rule(values / factor):
+            highest = highs[layer.first.output[0]] * _SPARE
+            _split(model.graph, layer, links, values / factor, highest, factor)
     del model.graph.value_info[:]
 
 
@@ -76,50 +78,47 @@ def _layer(first: onnx.NodeProto, links: Links) -> _Layer | None:
     """Return the layer that begins with a product."""
     if not _has_bias(first, links):
         return None
-    found: list[onnx.NodeProto] = []
-    made, todo = {first.output[0]}, [first.output[0]]
-    ends: dict[int, onnx.NodeProto] = {}
-    while todo:
-        name = todo.pop(0)
-        if name in links.outputs:
+    made = [first.output[0]]
+    between: list[onnx.NodeProto] = []
+    ends: list[onnx.NodeProto] = []
+    for node in links.graph.node:  # each behind those that it reads
+        if not set(made) & {*node.input}:
+            continue
+        if node.op_type == "Gemm":
+            ends.append(node)
+        elif _is_between(node, made, first, links):
+            between.append(node)
+            made += node.output
+        else:
             return None
-        for node in links.readers.get(name, []):
-            if node.op_type == "Gemm" and node.input[0] == name:
-                ends[id(node)] = node
-            elif node.op_type not in _BETWEEN:
-                return None
-            elif node.output[0] not in made:
-                found.append(node)
-                made.add(node.output[0])
-                todo.append(node.output[0])
-    if len(ends) != 1 or not any(node.op_type in _CURVES for node in found):
+    curved = any(node.op_type in _CURVES for node in between)
+    if not curved or len(ends) != 1 or links.outputs & {*made} or not _has_bias(ends[0], links):
         return None
-    (end,) = ends.values()
-    for node in found:
-        others = [x for x in node.input if x and x not in made]
-        if node.op_type != "Reshape" and any(links.scalar(x) is None for x in others):
-            return None
-        if node.op_type == "Reshape" and not _keeps_columns(node, first, links):
-            return None
-    inside = [node for node in links.graph.node if any(node is x for x in found)]
-    return _Layer(first, end, inside) if _has_bias(end, links) else None
+    return _Layer(first, ends[0], between)
+
+
+def _is_between(
+    node: onnx.NodeProto, made: Sequence[str], first: onnx.NodeProto, links: Links
+) -> bool:
+    """Tell whether an operator computes or moves each number of a layer by itself."""
+    if node.op_type == "Reshape":
+        shape = links.constants.get(node.input[1])
+        columns = links.constants[first.input[1]].shape[0 if is_transposed(first) else 1]
+        return shape is not None and shape.size > 0 and int(shape.ravel()[-1]) == columns
+    others = [x for x in node.input if x and x not in made]
+    return node.op_type in _BETWEEN and all(links.scalar(x) is not None for x in others)
 
 
 def _has_bias(node: onnx.NodeProto, links: Links) -> bool:
     return node.op_type == "Gemm" and len(node.input) > 2 and links.is_product(node)
 
 
-def _columns(node: onnx.NodeProto, links: Links) -> int:
-    return links.constants[node.input[1]].shape[0 if is_transposed(node) else 1]
+def _follows_rule(values: np.ndarray) -> bool:
+    return np.abs(values - values[::-1] - _GRID).max() < _CLOSE and abs(values[0]) < _CLOSE
 
 
-def _keeps_columns(node: onnx.NodeProto, first: onnx.NodeProto, links: Links) -> bool:
-    shape = links.constants.get(node.input[1])
-    return shape is not None and shape.size > 0 and int(shape.ravel()[-1]) == _columns(first, links)
-
-
-def _values(layer: _Layer, links: Links) -> np.ndarray | None:
-    """Return the activation on the grid; None if it does not satisfy the rule."""
+def _values(layer: _Layer, links: Links) -> np.ndarray:
+    """Return the activation on the grid, in float64."""
     nodes = []
     for node in layer.between:
         made = onnx.NodeProto()
@@ -145,9 +144,7 @@ def _values(layer: _Layer, links: Links) -> np.ndarray | None:
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
     data = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
     (values,) = open_session(data, "DISABLE_ALL").run(None, {x: _GRID.astype(np.float32)})
-    values = np.asarray(values, np.float64)
-    holds = np.abs(values - values[::-1] - _GRID).max() < _CLOSE and abs(values[0]) < _CLOSE
-    return values if holds else None
+    return np.asarray(values, np.float64)
 
 
 def _highest(
@@ -165,17 +162,23 @@ def _highest(
 
 
 def _split(
-    graph: onnx.GraphProto, layer: _Layer, links: Links, values: np.ndarray, highs: np.ndarray
+    graph: onnx.GraphProto,
+    layer: _Layer,
+    links: Links,
+    values: np.ndarray,
+    highs: np.ndarray,
+    factor: float,
 ) -> None:
+    """Clip what an activation reads, a factor times ``values``; channels reach up to ``highs``."""
     top = _top(highs)
-    low = _low(values, top, float(highs.max()))
-    pairs = np.ceil(np.maximum(highs - top, 0) / (2 * top)).astype(int)
-    channels = np.repeat(np.arange(highs.size), pairs)
-    if channels.size:
-        _repeat(graph, layer, links, top, pairs)
-    ends = [add_constant(graph, f"{layer.first.output[0]}_{x}", y) for x, y in (("low", low), ("top", top))]
-    wide = f"{layer.first.output[0]}_wide"
-    clip = helper.make_node("Clip", [wide, *ends], [layer.first.output[0]], name=f"{wide}_clip")
+    low = _low(values, top)
+    pairs = _pairs(highs, top)
+    if pairs.any():
+        _repeat(graph, layer, links, top, pairs, factor)
+    name = layer.first.output[0]
+    ends = [add_constant(graph, f"{name}_{what}", x) for what, x in (("low", low), ("top", top))]
+    wide = f"{name}_wide"
+    clip = helper.make_node("Clip", [wide, *ends], [name], name=f"{wide}_clip")
     layer.first.output[0] = wide
     graph.node.insert(list(graph.node).index(layer.first) + 1, clip)
 
@@ -184,24 +187,29 @@ def _top(highs: np.ndarray) -> float:
     """Return where channels are clipped: the largest number, unless few channels are above less."""
     most = float(highs.max())
     room = min(_PAIRS, highs.size // _LEAST)
-    tried = [
-        top
-        for top in most * np.linspace(0.05, _WORTH, 66)
-        if np.ceil(np.maximum(highs - top, 0) / (2 * top)).sum() <= room
-    ]
-    return float(min(tried, default=most))
+    tops = most * np.linspace(0.05, _WORTH, 66)
+    return float(next((top for top in tops if _pairs(highs, top).sum() <= room), most))
 
 
-def _low(values: np.ndarray, top: float, most: float) -> float:
-    """Return below which number an activation is as good as constant."""
-    below = _GRID <= 0
+def _pairs(highs: np.ndarray, top: float) -> np.ndarray:
+    """Return how many pairs each channel needs: int64 [C]."""
+    return np.ceil(np.maximum(highs - top, 0) / (2 * top or 1)).astype(np.int64)
+
+
+def _low(values: np.ndarray, top: float) -> float:
+    """Return below which number an activation differs from zero by less than half a step."""
+    below = _GRID < -1
     wrong = np.maximum.accumulate(np.abs(values[below]))
-    allowed = top / _STEPS / 2
-    return float(min(_GRID[below][wrong <= allowed].max(initial=-most), -1.0))
+    return float(_GRID[below][wrong <= top / _STEPS / 2].max(initial=_GRID[0]))
 
 
 def _repeat(
-    graph: onnx.GraphProto, layer: _Layer, links: Links, top: float, pairs: np.ndarray
+    graph: onnx.GraphProto,
+    layer: _Layer,
+    links: Links,
+    top: float,
+    pairs: np.ndarray,
+    factor: float,
 ) -> None:
     """Add channels for what is above ``top``, each pair for twice as much."""
     channels = np.repeat(np.arange(pairs.size), pairs)
@@ -218,8 +226,8 @@ def _repeat(
     )
     more = signs[:, None] * first[both]
     first = np.concatenate([first, more])
-    bias = np.concatenate([bias, signs * (bias[both] - np.concatenate([steps, steps]))])
-    other = other + top * last[channels].sum(axis=0)
+    bias = np.concatenate([bias, signs * (bias[both] - np.tile(steps, 2))])
+    other = other + factor * top * last[channels].sum(axis=0)
     last = np.concatenate([last, signs[:, None] * last[both]])
     for node, weight, addend in ((layer.first, first.T, bias), (layer.last, last, other)):
         weight = weight.T if is_transposed(node) else weight
