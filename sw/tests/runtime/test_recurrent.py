@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 from tpulite.configs import named_config
 from tpulite.frontend.tflite.file import load_tflite
+from tpulite.golden.timing import program_cycles
 from tpulite.runtime.inputs import random_inputs
 from tpulite.runtime.model import Model
 from tpulite_testing.files.recurrent import Lstm, add_lstm, add_svdf
@@ -99,6 +100,16 @@ def test_an_lstm_begins_with_an_output_of_zero():
     assert output.quantization is not None
     assert (model.state[output.name] == output.quantization.zero_point[0]).all()
     assert not model.state[cell.name].any()
+
+
+@pytest.mark.parametrize(("config", "most"), [("16x16", 9_000), ("16x16,int4=1", 5_000)])
+def test_a_step_takes_little_longer_than_its_weights_take_to_enter(config, most):
+    cells = 128
+    data = lstm_file(Lstm(cells, most=7 if "int4" in config else 127), (1, 1, cells))
+    model = Model.load(load_tflite(data, "lstm"), config=named_config(config)).compile()
+    weights = 2 * 4 * cells**2
+    rows = weights // (32 if "int4" in config else 16)  # of the array, one in a cycle
+    assert rows < sum(program_cycles(program) for program in model.programs) < most
 
 
 def test_an_lstm_between_other_layers(tmp_path):

@@ -187,8 +187,10 @@ def _softmax(node: Node, graph: Graph, exact: Exactness) -> HostCall:
 
 def _lstm_gates(node: Node, graph: Graph, exact: Exactness) -> HostCall:
     x, _ = _ends(node, graph)
-    y, bias = graph.tensors[node.outputs[0]], graph.tensors[node.inputs[2]].data
+    y = graph.tensors[node.outputs[0]]
+    bias, other = (graph.tensors[name].data for name in node.inputs[2:])
     assert bias is not None
+    assert other is not None
     gates, (batch, width) = len(node["input_scales"]), y.shape
     steps = math.prod(x.shape) // math.prod(y.shape)
     major = node["time_major"]
@@ -201,7 +203,7 @@ def _lstm_gates(node: Node, graph: Graph, exact: Exactness) -> HostCall:
         **_scales(node["input_scales"]),
         **_scales(node["recurrent_scales"], "other_"),
     }
-    return HostCall("tpulite_lstm_gates", "tpulite_lstm_sums", fields, {"bias": bias})
+    return HostCall("tpulite_lstm_gates", "tpulite_lstm_sums", fields, {"bias": bias, "other_bias": other})
 
 
 def _lstm_cell(node: Node, graph: Graph, exact: Exactness) -> HostCall:

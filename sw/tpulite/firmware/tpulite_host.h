@@ -82,10 +82,10 @@ void tpulite_put_rows(const void *rows, const void *x, void *y);
 
 /* Gates, int16 with 12 fractional bits, of int32 sums: `x` has those of the inputs of all steps, the
  * first ones of this step at `first` and those of the next sequence `step` later; `other` has those
- * of the outputs before. */
+ * of the outputs before. Biases, of all gates, hold the zero points of what is multiplied, too. */
 typedef struct {
     uint32_t batch, gates, cells, first, step;
-    const int32_t *bias;
+    const int32_t *bias, *other_bias;
     int32_t multipliers[4], shifts[4], other_multipliers[4], other_shifts[4];
 } tpulite_lstm_sums;
 void tpulite_lstm_gates(const void *sums, const void *x, const void *other, void *y);

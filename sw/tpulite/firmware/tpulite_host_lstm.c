@@ -107,12 +107,14 @@ void tpulite_lstm_gates(const void *sums, const void *x, const void *other, void
     const int32_t *recurrent = other;
     int16_t *to = y;
     for (uint32_t b = 0; b < s->batch; b++) {
-        const int32_t *from = (const int32_t *)x + s->first + b * s->step, *bias = s->bias;
+        const int32_t *from = (const int32_t *)x + s->first + b * s->step;
+        const int32_t *bias = s->bias, *other_bias = s->other_bias;
         for (uint32_t g = 0; g < s->gates; g++) {
             for (uint32_t i = 0; i < s->cells; i++) {
                 int32_t sum = (int32_t)((uint32_t)*from++ + (uint32_t)*bias++);
                 int32_t gate = saturated16(scaled(sum, s->multipliers[g], s->shifts[g]));
-                gate += scaled(*recurrent++, s->other_multipliers[g], s->other_shifts[g]);
+                sum = (int32_t)((uint32_t)*recurrent++ + (uint32_t)*other_bias++);
+                gate += scaled(sum, s->other_multipliers[g], s->other_shifts[g]);
                 *to++ = (int16_t)saturated16(gate);
             }
         }

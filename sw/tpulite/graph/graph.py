@@ -70,7 +70,9 @@ class Node:
       same (bool: whether a TFLite file calls it so, as its library asks for that), activation,
       said_by (name of the tensor that says its shape to the library, if that is no constant)?
     - dense: x, weight [O, K], bias?; activation (x is flattened to [batch, K]), image (C, H, W, if
-      K runs over a feature map in this order in the file, and here as all activations do)?
+      K runs over a feature map in this order in the file, and here as all activations do)?, raw
+      (bool: its result is the int32 sums)?, unshifted (bool: these are of x as it is, without its
+      zero point)?
     - add, sub, mul: a, b; activation
     - maximum, minimum, squared_difference: a, b
     - prelu: x, slope
@@ -99,7 +101,7 @@ class Node:
       window behind the frame is the second output; rank
     - lstm: inputs of TFLite; output and cell state behind it are outputs, too; time_major,
       cell_power, cell_clip, hidden_scale, hidden_zero_point
-    - lstm_gates: sums of the input of all steps, sums of the output before, bias; step,
+    - lstm_gates: sums of the input of all steps, sums of the output before, a bias of each; step,
       time_major, input_scales and recurrent_scales (of the sums of each gate)
     - lstm_cell: gates, cell state, peepholes?; cell_power, cell_clip, peephole_scales?
     - lstm_output: gates, cell state behind the step, peepholes?; cell_power, hidden_scale,

@@ -30,6 +30,7 @@ class Lstm:
     time_major: bool = False  #: Whether the steps are the first axis.
     power: int = -11  #: Power of two that is the scale of the cell state.
     clip: float = 0.0  #: Bound of the cell state.
+    most: int = 127  #: Largest magnitude of a weight.
 
 
 def add_lstm(b: Builder, x: int, form: Lstm, rng: np.random.Generator) -> int:
@@ -41,8 +42,9 @@ def add_lstm(b: Builder, x: int, form: Lstm, rng: np.random.Generator) -> int:
     scale, zero_point = float(rng.uniform(0.005, 0.009)), int(rng.integers(-9, 9))
 
     def weights(rows: int, columns: int, by: float) -> int:
-        values = rng.integers(-127, 128, (rows, columns)).astype(np.int8)
-        spread = rng.uniform(0.5, 1.0) * _GATE / (_BYTE**2 * by * np.sqrt(columns))
+        values = rng.integers(-form.most, form.most + 1, (rows, columns)).astype(np.int8)
+        deviation = _BYTE**2 * form.most / 127
+        spread = rng.uniform(0.5, 1.0) * _GATE / (deviation * by * np.sqrt(columns))
         return b.constant(values, float(spread))
 
     def vectors(low: int, high: int, dtype: str, by: float, *, there: bool = True) -> list[int]:

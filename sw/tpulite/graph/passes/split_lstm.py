@@ -62,15 +62,17 @@ class _Split:
         sums = self._sums("input", x.name, entering, x.shape[:-1])
         yield sums
         rows = x.shape[1 - time : 2 - time]
-        added = self._constant("bias", bias)
+        offset = self._offset(x.name, sums)
+        added = self._integers("bias", self._data(self._constant("biases", bias)) + offset)
         more = (self._constant("peephole", holes),) if holes else ()
         results, h, c = [], node.inputs[_OUTPUT], node.inputs[_CELL]
         for step in range(x.shape[time]):
             product = self._sums(f"recurrent{step}", h, recurrent, rows)
             yield product
             shape = self.tensors[product.outputs[0]].shape
+            behind = self._integers("recurrent bias", self._offset(node.inputs[_OUTPUT], product))
             gates = self._add(Tensor(f"{node.name}/gates{step}", shape, "int16"))
-            read = (sums.outputs[0], product.outputs[0], added)
+            read = (sums.outputs[0], product.outputs[0], added, behind)
             fields = {"step": step, "time_major": node["time_major"], **scales}
             yield self._on_cpu("lstm_gates", gates, read, gates, fields)
             last = step == x.shape[time] - 1
@@ -93,8 +95,29 @@ class _Split:
         weight = self._constant(f"weights of {name.rstrip('0123456789')}", weights)
         shape = (*rows, self.tensors[weight].shape[0])
         made = self._add(Tensor(f"{self.node.name}/{name}", shape, "int32"))
-        fields = {"activation": "none", "raw": True}
+        fields = {"activation": "none", "raw": True, "unshifted": True}
         return Node(made, "dense", (source, weight), (made,), fields, self.node.source)
+
+    def _offset(self, source: str, product: Node) -> np.ndarray:
+        """Return what the zero point of a product's input adds to its sums: int64 [channels]."""
+        q = self.tensors[source].quantization
+        assert q is not None
+        weight = self._data(product.inputs[1]).astype(np.int64)
+        return -int(q.zero_point[0]) * weight.sum(axis=1)
+
+    def _data(self, name: str) -> np.ndarray:
+        data = self.tensors[name].data
+        assert data is not None
+        return data
+
+    def _integers(self, name: str, value: np.ndarray) -> str:
+        """Return the name of a constant of int32, to which numbers wrap."""
+        name = f"{self.node.name}/{name}"
+        if name not in self.tensors:
+            data = value.astype(np.int32)
+            one = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64))
+            self._add(Tensor(name, data.shape, "int32", one, data))
+        return name
 
     def _constant(self, name: str, parts: list[str]) -> str:
         """Return the name of constants side by side."""

@@ -254,7 +254,11 @@ def _emit_conv(
         requantization=requantization_of(
             node, context, node.op, axis=2 if node.op == "depthwise" else 0
         ),
-        input_zero_point=context.quantized(node.inputs[0]).zero,
+        input_zero_point=(
+            0
+            if node.attributes.get("unshifted", False)
+            else context.quantized(node.inputs[0]).zero
+        ),
         weight_zero_point=zero,
         **({"stride": stride} if node.op == "dense" else _window(node)),
     )

@@ -50,16 +50,17 @@ def lstm_gates(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
     ----------
     values : sequence of ndarray
         Sums of the input of all steps, int32 [batch, steps, gates * cells], or [steps, batch, ...]
-        if it is ``time_major``; sums of the output before, int32 [batch, gates * cells]; bias,
-        int32 [gates * cells].
+        if it is ``time_major``; sums of the output before, int32 [batch, gates * cells]; a bias of
+        each, int32 [gates * cells], which holds its input's zero point, too.
 
     Returns
     -------
     ndarray of int16, [batch, gates * cells]
         Gates of 12 fractional bits: input (none if it is coupled), forget, candidate, output.
     """
-    every, recurrent, bias = (x.astype(np.int64) for x in values)
+    every, recurrent, bias, other = (x.astype(np.int64) for x in values)
     sums = every.take(node["step"], axis=0 if node["time_major"] else 1) + bias
+    recurrent = recurrent + other
     each = (
         saturate(saturate(_scale(x, first)) + _scale(h, second))
         for x, h, first, second in zip(
