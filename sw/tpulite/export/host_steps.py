@@ -203,7 +203,9 @@ def _lstm_gates(node: Node, graph: Graph, exact: Exactness) -> HostCall:
         **_scales(node["input_scales"]),
         **_scales(node["recurrent_scales"], "other_"),
     }
-    return HostCall("tpulite_lstm_gates", "tpulite_lstm_sums", fields, {"bias": bias, "other_bias": other})
+    return HostCall(
+        "tpulite_lstm_gates", "tpulite_lstm_sums", fields, {"bias": bias, "other_bias": other}
+    )
 
 
 def _lstm_cell(node: Node, graph: Graph, exact: Exactness) -> HostCall:

@@ -255,9 +255,7 @@ def _emit_conv(
             node, context, node.op, axis=2 if node.op == "depthwise" else 0
         ),
         input_zero_point=(
-            0
-            if node.attributes.get("unshifted", False)
-            else context.quantized(node.inputs[0]).zero
+            0 if node.attributes.get("unshifted", False) else context.quantized(node.inputs[0]).zero
         ),
         weight_zero_point=zero,
         **({"stride": stride} if node.op == "dense" else _window(node)),
