@@ -1,4 +1,6 @@
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -51,3 +53,17 @@ def test_what_others_have_frozen_stays_so():
         assert gc.get_freeze_count() == count
     finally:
         gc.unfreeze()
+
+
+def test_a_command_ends_without_a_last_look_for_cycles():
+    """What is frozen when the process ends is not looked at."""
+    program = """
+import atexit, gc
+from tpulite.cli import main
+atexit.register(lambda: print("collected:", len(gc.get_objects())))
+main()
+"""
+    command = [sys.executable, "-c", program, "--version"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    left = int(output.rpartition("collected:")[2])
+    assert left < 1000, output

@@ -1,5 +1,6 @@
 """The commands, and what becomes of their errors."""
 
+import gc
 import shutil
 import sys
 import traceback
@@ -92,6 +93,8 @@ def main() -> None:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}, line {place.lineno}"
         _fail(f"internal error ({where}), please report it: {error}")
+    finally:
+        gc.freeze()  # the process ends: nobody needs a last look for cycles
 
 
 def _said(error: click.ClickException) -> str:
