@@ -15,7 +15,12 @@ from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import MachineSegment
 from tpulite.runtime.model import Model
-from tpulite_testing.drawn.movement_cases import MOVEMENT, MovementCase, movement_case
+from tpulite_testing.drawn.movement_cases import (
+    MOVEMENT,
+    MovementCase,
+    MovementDraw,
+    movement_case,
+)
 from tpulite_testing.oracles.litert import moved_by_litert
 from tpulite_testing.quick_options import REGRESS, quick_options
 
@@ -60,3 +65,15 @@ def test_most_bilinear_resizes_that_are_drawn_only_move_pixels():
         for seed in range(20)
     ]
     assert 10 < sum(alone) < 20
+
+
+def test_many_pixels_of_one_channel_are_moved():
+    """NumPy's unravel_index has wrong places of them."""
+    draw = MovementDraw("many", 0, False)
+    x = draw.input((1, 100, 100, 1))
+    begin, size = (draw.known(each) for each in ([0, 3, 0, 0], [1, 97, 100, 1]))
+    draw.add("SLICE", [x, begin, size], [(1, 97, 100, 1)], options_type="SliceOptions")
+    value = draw.rng.integers(-128, 128, (1, 100, 100, 1)).astype(np.int8)
+    assert check(
+        MovementCase(draw.model.build(*draw.made), (value,)), Exactness.LITERT_REF, Config()
+    )

@@ -288,3 +288,15 @@ DATA_MOVEMENT: Mapping[str, Mapping[str, Rule]] = {
 def moved_input(node: Node) -> str:
     """Return the input whose elements a node moves; others say where."""
     return node.inputs[1 if node.op == "split" else 0]
+
+
+def places_of(numbers: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """Return where elements of these numbers are along each axis of a tensor.
+
+    NumPy's unravel_index (2.4) gives wrong places of more than 8192 elements whose last axis is 1.
+    """
+    places: list[np.ndarray] = []
+    for extent in reversed(shape):
+        numbers, place = np.divmod(numbers, extent)
+        places.insert(0, place)
+    return tuple(places)

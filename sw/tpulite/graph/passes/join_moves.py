@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tpulite.graph.data_movement import DATA_MOVEMENT
+from tpulite.graph.data_movement import DATA_MOVEMENT, places_of
 from tpulite.graph.graph import Graph, Node, Tensor
 from tpulite.graph.passes.rewrite import (
     count_uses,
@@ -138,7 +138,7 @@ def _as_pick(
 
 def _indices(numbers: np.ndarray, shape: tuple[int, ...]) -> Indices | None:
     """Return the positions of each axis that a tensor of element numbers picks, if it does so."""
-    places = np.unravel_index(numbers, shape)
+    places = places_of(numbers, shape)
     indices = []
     for axis, place in enumerate(places):
         along = np.moveaxis(place, axis, 0).reshape(place.shape[axis], -1)

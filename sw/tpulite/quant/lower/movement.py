@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tpulite.graph.data_movement import DATA_MOVEMENT, moved_input
+from tpulite.graph.data_movement import DATA_MOVEMENT, moved_input, places_of
 from tpulite.graph.graph import Node
 from tpulite.graph.layers import Concat, DepthToSpace, Pick, Reshape
 from tpulite.quant.exactness import Exactness
@@ -50,8 +50,7 @@ def spread(context: GraphContext, source: str, target: str, shape: tuple[int, ..
         raise UnsupportedError(
             f"{source!r} of shape {list(own)} cannot be broadcast to {list(shape)}"
         ) from error
-    # As a copy: NumPy's unravel_index reads past views that repeat their elements.
-    y, x, channels = np.unravel_index(np.ascontiguousarray(wide), context.read(source).shape)
+    y, x, channels = places_of(wide, context.read(source).shape)
     context.declare(target, wide.shape)
     _emit(target, (source, target), (y[..., 0], x[..., 0], channels), context)
 
@@ -154,7 +153,7 @@ def _pick(
     """
     source, target = ends
     height, width, depth = context.activations[source].shape
-    y, x, channels = np.unravel_index(numbers, (height, width // (1 + wide), depth))
+    y, x, channels = places_of(numbers, (height, width // (1 + wide), depth))
     other = (np.diff(y, axis=2) != 0) | (np.diff(x, axis=2) != 0)
     starts = [0, *(np.flatnonzero(other.any(axis=(0, 1))) + 1).tolist(), numbers.shape[2]]
     parts, made = [slice(a, b) for a, b in pairwise(starts)], []
