@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("ai_edge_litert", reason="LiteRT is missing (pip install ai-edge-litert)")
 pytest.importorskip("flatbuffers", reason="flatbuffers is missing (pip install flatbuffers)")
 from tpulite.arch.config import Config
+from tpulite.frontend.tflite.builder import ModelBuilder
 from tpulite.frontend.tflite.file import load_tflite
 from tpulite.quant.exactness import Exactness
 from tpulite.quant.partition import MachineSegment
@@ -77,3 +78,14 @@ def test_many_pixels_of_one_channel_are_moved():
     assert check(
         MovementCase(draw.model.build(*draw.made), (value,)), Exactness.LITERT_REF, Config()
     )
+
+
+def test_pixels_of_int16_go_anywhere():
+    rng, model = np.random.default_rng(3), ModelBuilder("int16")
+    x = model.input((1, 5, 4, 20), 0.05, 0)
+    places = np.stack([0 * np.arange(7), rng.integers(0, 5, 7), rng.integers(0, 4, 7)], axis=-1)
+    inputs, y = [x, model.constant(places[np.newaxis].astype(np.int32))], model.like(x, (1, 7, 20))
+    model.operator("GATHER_ND", inputs, [y], options_type="GatherNdOptions")
+    value = rng.integers(-(1 << 15), 1 << 15, (1, 5, 4, 20)).astype(np.int16)
+    case = MovementCase(model.build(y), (value,))
+    assert check(case, Exactness.LITERT_REF, Config(int16=True))
