@@ -4,6 +4,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from tpulite_tb.every_cycle import interrupted
 from tpulite_tb.flips import Fate, flip
 from tpulite_tb.machines import DEFAULT
 from tpulite_tb.random_check import CONFIGS, check, memory_options
@@ -19,6 +20,8 @@ __all__ = [
     "MACHINES",
     "bit_flip",
     "cut_off_run",
+    "interrupted_default",
+    "interrupted_small",
     "onnx_on_chip",
     "random_graph_on_chip",
     "random_programs",
@@ -104,3 +107,13 @@ def cut_off_run(seed: int) -> dict[str, int]:
     """Cut a run off at any cycle, by reset or STOP; the next one must be right."""
     done = cut_off(seed)
     return {done.how: 1, "after the end": done.finished}
+
+
+def interrupted_small(seed: int) -> dict[str, int]:
+    """Interrupt a short program on a 4x4 machine: seeds are the cycles of a dozen programs."""
+    return interrupted("4x4", seed)
+
+
+def interrupted_default(seed: int) -> dict[str, int]:
+    """Interrupt a short program on a 16x16 machine, likewise."""
+    return interrupted("16x16", seed)

@@ -141,6 +141,18 @@ JOBS = {
         20,
         **_CHIP,
     ),
+    "every-cycle-4x4": Job(
+        "tpulite_tb.jobs:interrupted_small",
+        "short programs on 4x4, interrupted in each cycle (seeds): the next run is correct",
+        20,
+        **_CHIP,
+    ),
+    "every-cycle-16x16": Job(
+        "tpulite_tb.jobs:interrupted_default",
+        "short programs on 16x16, interrupted in each cycle (seeds): the next run is correct",
+        5,
+        **_CHIP,
+    ),
     "bit-flips": Job(
         "tpulite_tb.jobs:bit_flip",
         "networks on the chip with a flipped state bit: the effect, and recovery",
