@@ -138,13 +138,13 @@ def _values(layer: _Layer, links: Links) -> np.ndarray:
         nodes,
         "activation",
         [helper.make_tensor_value_info(x, kind, [_GRID.size])],
-        [helper.make_tensor_value_info(y, kind, [_GRID.size])],
+        [helper.make_tensor_value_info(y, kind, None)],
         constants,
     )
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
     data = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
     (values,) = open_session(data, "DISABLE_ALL").run(None, {x: _GRID.astype(np.float32)})
-    return np.asarray(values, np.float64)
+    return np.asarray(values, np.float64).ravel()  # constants of one number may have axes
 
 
 def _highest(
@@ -170,7 +170,7 @@ def _split(
     factor: float,
 ) -> None:
     """Clip what an activation reads, a factor times ``values``; channels reach up to ``highs``."""
-    top = _top(highs)
+    top = _top(values, highs)
     low = _low(values, top)
     pairs = _pairs(highs, top)
     if pairs.any():
@@ -183,11 +183,16 @@ def _split(
     graph.node.insert(list(graph.node).index(layer.first) + 1, clip)
 
 
-def _top(highs: np.ndarray) -> float:
-    """Return where channels are clipped: the largest number, unless few channels are above less."""
+def _top(values: np.ndarray, highs: np.ndarray) -> float:
+    """Return where channels are clipped: the largest number, unless few channels are above less.
+
+    As far below zero the activation differs from zero by less than a step of the whole range: by so
+    much pairs differ from the channel that they replace.
+    """
     most = float(highs.max())
     room = min(_PAIRS, highs.size // _LEAST)
     tops = most * np.linspace(0.05, _WORTH, 66)
+    tops = tops[np.interp(-tops, _GRID, np.maximum.accumulate(np.abs(values))) <= most / _STEPS]
     return float(next((top for top in tops if _pairs(highs, top).sum() <= room), most))
 
 
@@ -233,6 +238,7 @@ def _repeat(
         weight = weight.T if is_transposed(node) else weight
         for index, value in ((1, weight), (2, addend)):
             node.input[index] = add_constant(graph, f"{node.input[index]}_split", value)
+            links.constants[node.input[index]] = value  # the last product may begin a layer, too
     for node in layer.between:
         if node.op_type == "Reshape":
             shape = links.constants[node.input[1]].copy()
