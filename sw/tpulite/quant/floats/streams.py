@@ -158,7 +158,8 @@ class _Writer:
             while before is not None and before.op_type in _VIEWS:
                 before = self._links.writer.get(before.input[0])
             if self._is_product(before) and self._links.only_reader(name) is not None:
-                ranges[name] = steps.addend_range(self._rows[name], self._of(other))
+                rest = self._of(other)  # the product adds what a normalization does not
+                ranges[name] = steps.addend_range(self._rows[norm.x] - rest, rest)
         return ranges
 
     def _rename(self, names: Mapping[str, str]) -> None:
