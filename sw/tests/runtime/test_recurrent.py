@@ -50,6 +50,14 @@ def test_lstms_of_several_sequences(tmp_path):
         assert model.host_macs == 0
 
 
+@pytest.mark.parametrize("exact", LITERT)
+def test_sums_of_an_lstm_wrap_as_the_librarys(tmp_path, exact):
+    largest = 1 << 31
+    for bias in ((largest - 20_000, largest), (-largest, 20_000 - largest)):
+        model = equals_library(tmp_path, lstm_file(Lstm(20, bias=bias)), exact, FRAMES)
+        assert model.host_macs == 0
+
+
 @pytest.mark.parametrize("form", [Lstm(12, projection=True), Lstm(12, norm=True)])
 def test_other_lstms_are_the_librarys_and_keep_their_states(tmp_path, form):
     model = equals_library(tmp_path, lstm_file(form), count=FRAMES)

@@ -31,6 +31,7 @@ class Lstm:
     power: int = -11  #: Power of two that is the scale of the cell state.
     clip: float = 0.0  #: Bound of the cell state.
     most: int = 127  #: Largest magnitude of a weight.
+    bias: tuple[int, int] = -3000, 3000  #: Between which numbers biases are.
 
 
 def add_lstm(b: Builder, x: int, form: Lstm, rng: np.random.Generator) -> int:
@@ -59,7 +60,7 @@ def add_lstm(b: Builder, x: int, form: Lstm, rng: np.random.Generator) -> int:
     recurrent = [-1] * first + [weights(cells, outputs, scale) for _ in range(_GATES - first)]
     holes = vectors(-30000, 30000, "int16", 1e-4, there=form.peephole)
     del holes[2]  # the candidate sees no cell state
-    bias = vectors(-3000, 3000, "int32", 1e-4)
+    bias = vectors(*form.bias, "int32", 1e-4)
     projection = weights(outputs, cells, 1 / 128) if form.projection else -1
     norm = vectors(1000, 30000, "int16", 2.0**-12, there=form.norm)
     state = b.tensor((batch, outputs), scale, zero_point, dtype="int8")

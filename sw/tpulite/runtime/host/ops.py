@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tpulite.arch.numerics import INT8, Rounding, quantize_multiplier
 from tpulite.golden.layers import run_layer
-from tpulite.golden.ops import scale_accumulators
+from tpulite.golden.ops import scale_accumulators, wrap32
 from tpulite.graph.data_movement import DATA_MOVEMENT
 from tpulite.graph.graph import Graph, Node, Quantization, Tensor
 from tpulite.graph.layers import Elementwise
@@ -51,7 +51,8 @@ def lstm_gates(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
     values : sequence of ndarray
         Sums of the input of all steps, int32 [batch, steps, gates * cells], or [steps, batch, ...]
         if it is ``time_major``; sums of the output before, int32 [batch, gates * cells]; a bias of
-        each, int32 [gates * cells], which holds its input's zero point, too.
+        each, int32 [gates * cells], which holds its input's zero point, too. They are added as
+        int32, which wraps.
 
     Returns
     -------
@@ -59,8 +60,8 @@ def lstm_gates(node: Node, values: Sequence[np.ndarray]) -> np.ndarray:
         Gates of 12 fractional bits: input (none if it is coupled), forget, candidate, output.
     """
     every, recurrent, bias, other = (x.astype(np.int64) for x in values)
-    sums = every.take(node["step"], axis=0 if node["time_major"] else 1) + bias
-    recurrent = recurrent + other
+    sums = wrap32(every.take(node["step"], axis=0 if node["time_major"] else 1) + bias)
+    recurrent = wrap32(recurrent + other)
     each = (
         saturate(saturate(_scale(x, first)) + _scale(h, second))
         for x, h, first, second in zip(
