@@ -110,3 +110,23 @@ def test_every_operator_that_is_read_is_drawn():
     drawn |= {name.replace("_", "") for name in OPERATORS}
     others = {"dequantizelinear", "max", "min", "maxpool", "pow", "quantizelinear", "upsample"}
     assert {name.lower() for name in RULES} - drawn <= others
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_a_dilated_pool_that_pads_itself_is_onnx_runtimes(tmp_path, auto_pad):
+    """ONNX Runtime pads as if there were no dilations, and its result is smaller than declared."""
+    b = OnnxBuilder(opset=18)
+    x = b.quantize(b.input("x", (1, 4, 12, 11)), 0.05, 3)
+    options = {"kernel_shape": [3, 3], "dilations": [2, 2], "strides": [2, 1]}
+    y = b.node("MaxPool", x, auto_pad=auto_pad, **options)
+    model = equals_library(tmp_path, b.build(b.quantize(y, 0.05, -5)), "ort", 2)
+    assert [type(segment) for segment in model.segments] == [HostSegment]
+
+
+@pytest.mark.parametrize("exponent", [2, 3])
+def test_an_exponent_of_more_axes_than_its_base_is_onnx_runtimes(tmp_path, exponent):
+    b = OnnxBuilder(opset=18)
+    x = b.quantize(b.input("x", (5, 7)), 0.05, 3)
+    y = b.node("Pow", x, np.full((1, 1, 1), exponent, np.float32))
+    model = equals_library(tmp_path, b.build(b.quantize(y, 0.05, -5)), "ort", 2)
+    assert [type(segment) for segment in model.segments] == [HostSegment]

@@ -112,7 +112,8 @@ def _two(op: str, **attributes: str) -> Rule:
 
 def _power(graph: Importer, node: OnnxNode) -> None:
     exponent = graph.known(node.inputs[1])
-    if exponent is None or exponent.size != 1:
+    axes = len(graph.shape(node.inputs[0]) or ())
+    if exponent is None or exponent.size != 1 or exponent.ndim > axes:
         _two("pow")(graph, node)
         return
     graph.check_numbers(node.inputs[0])

@@ -167,6 +167,8 @@ def _max_pool(graph: Importer, node: OnnxNode) -> None:
         raise UncoveredError("its output of indices is used")
     window = window_of(node, image, tuple(node.attributes["kernel_shape"]))
     if max(window.dilation) > 1:
+        if node.attributes.get("auto_pad", "").startswith("SAME"):
+            raise UncoveredError("ONNX Runtime pads it as if it had no dilations")
         _dilated_max_pool(graph, node, window)
         return
     graph.emit(
