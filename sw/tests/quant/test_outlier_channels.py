@@ -164,6 +164,29 @@ def test_pairs_do_not_replace_numbers_for_which_the_activation_is_no_line():
         assert np.abs(wanted - found).max() < 0.01 * np.abs(wanted).max()
 
 
+def test_channels_that_a_branch_reads_stay_as_they_are():
+    data, feeds = network(CURVES["SiLU"])
+    model = onnx.load_model_from_string(data)
+    name = next(x.input[0] for x in model.graph.node if x.op_type == "Sigmoid")
+    kind = onnx.TensorProto.FLOAT
+    branches = [
+        helper.make_graph(
+            [helper.make_node(operator, [name], [operator])],
+            operator,
+            [],
+            [helper.make_tensor_value_info(operator, kind, [TOKENS, HIDDEN])],
+        )
+        for operator in ("Identity", "Neg")
+    ]
+    model.graph.initializer.append(numpy_helper.from_array(np.array(True), "whether"))
+    graphs = dict(zip(("then_branch", "else_branch"), branches, strict=True))
+    model.graph.node.append(helper.make_node("If", ["whether"], ["seen"], **graphs))
+    model.graph.output.append(helper.make_tensor_value_info("seen", kind, [TOKENS, HIDDEN]))
+    before = model.SerializeToString()
+    split_outliers(model, feeds)
+    assert model.SerializeToString() == before
+
+
 def test_a_quantized_network_loses_less_with_several_channels():
     data, feeds = network(gelu, large=20.0)
     others = feeds[12:]

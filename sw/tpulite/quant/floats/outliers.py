@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from tpulite.frontend.onnx.library import open_session
+from tpulite.frontend.onnx.read.attributes import names_read
 from tpulite.quant.floats.axes import add_constant
 from tpulite.quant.floats.graph import Links, is_transposed
 from tpulite.quant.floats.observe import Feed, live_tokens, padding_input, run_for
@@ -82,7 +83,7 @@ def _layer(first: onnx.NodeProto, links: Links) -> _Layer | None:
     between: list[onnx.NodeProto] = []
     ends: list[onnx.NodeProto] = []
     for node in links.graph.node:  # each behind those that it reads
-        if not set(made) & {*node.input}:
+        if not names_read(node) & {*made}:
             continue
         if node.op_type == "Gemm":
             ends.append(node)
