@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from tpulite.arch.config import Config
 from tpulite.arch.memory import MemoryTiming
-from tpulite.arch.registers import Control, Fault, RunState, offset_of
+from tpulite.arch.registers import Fault
 from tpulite.golden.machine import Execution, Machine
 from tpulite.golden.machine.dram import Dram
 from tpulite_tb.machines import FEW_ROWS, SMALL
 from tpulite_tb.random_program import RandomProgram
+from tpulite_tb.resets import stopped
 from tpulite_tb.starts import outcome, start
 from tpulite_verilated.rtl_device import RtlDevice
 
@@ -96,19 +97,15 @@ def _interrupt(case: _Case, device: RtlDevice, cycle: int, way: str) -> str:
         device.full_reset()
         return way
     if way == "stop":
-        try:
-            device.write_register(offset_of("CONTROL"), Control.STOP)
-        except OSError:  # it is over
-            assert device.read_register(offset_of("STATUS")) == RunState.IDLE
-    else:
-        everywhere = (range(case.program.dram_bytes),)
-        device.set_errors(**{way.split()[0]: everywhere})
+        return way if stopped(device) else "stop after the last"
+    everywhere = (range(case.program.dram_bytes),)
+    device.set_errors(**{way.split()[0]: everywhere})
     device.wait()
     device.set_errors()
     fault = outcome(device).fault
     if fault is None:
         return f"{way} after the last"
-    assert fault.code in _FAULTS.get(way, (Fault.STOPPED,)), fault
+    assert fault.code in _FAULTS[way], fault
     device.reset()
     return way
 

@@ -10,7 +10,7 @@ from tpulite_tb.placed import DRAM_BYTES, NETWORKS, placed
 from tpulite_tb.starts import outcome, start
 from tpulite_verilated.rtl_device import RtlDevice
 
-__all__ = ["CutOff", "cut_off"]
+__all__ = ["CutOff", "cut_off", "stopped"]
 
 _STALLS = (0.0, 0.3)
 
@@ -43,7 +43,7 @@ def cut_off(seed: int) -> CutOff:
     if how == "reset":
         device.full_reset()
     else:
-        finished = not _stopped(device)
+        finished = not stopped(device)
     assert not network.strayed(device), "something was written that no window allows"
     network.place(device)
     result = device.run(network.job)
@@ -53,7 +53,7 @@ def cut_off(seed: int) -> CutOff:
     return CutOff(name, cycle, how, finished)
 
 
-def _stopped(device: RtlDevice) -> bool:
+def stopped(device: RtlDevice) -> bool:
     """Say STOP and do a soft reset, or learn that the run is over."""
     try:
         device.write_register(offset_of("CONTROL"), Control.STOP)

@@ -1,7 +1,7 @@
 """Normalizations as operators that integers have, each of whose results has 8 bits.
 
 The mean and the variance are products with one column, as are the tensors that spread them over
-channels; between them stand a subtraction, a square, a reciprocal root and two multiplications.
+channels; between them stand a subtraction, a square, a reciprocal root and a multiplication.
 A normalization by the root mean square has neither the mean nor the subtraction.
 Ranges are chosen by what the result of the normalization loses.
 
@@ -36,6 +36,14 @@ _WINDOWS = 6
 
 _BETTER = 2.0
 """Ratio of squared errors for which a variance has more windows."""
+
+_SIGNED = 127
+
+_UNIT = 64
+"""Integer that is the weight of the first window's root: those of others are halves of it."""
+
+_LEAST = 1e-6
+"""Smallest factor of a channel that has a scale of its own."""
 
 
 @dataclass
@@ -207,13 +215,12 @@ class Steps:
 
     def weights(self) -> dict[str, list[float]]:
         """Return ends of the ranges of weights that are integers, one for each of their columns."""
-        count, most = self._divisor.size, float(2 ** (self._windows.count - 1))
-        return {
-            f"{self.norm.y}_weights_constant": list(_SIGNED / count / self._windows.divisors),
-            f"{self.norm.y}_shares_constant": list(
-                np.maximum(np.abs(self._factor), _LEAST) * _SIGNED / max(most, 64.0)
-            ),
+        units = np.maximum(np.abs(self._factor), _LEAST) / _UNIT
+        ends = {
+            "weights": _SIGNED / self._divisor.size / self._windows.divisors,
+            "shares": _SIGNED * units,
         }
+        return {f"{self.norm.y}_{what}_constant": [*each] for what, each in ends.items()}
 
     def addend_range(self, addend: np.ndarray, rest: np.ndarray) -> Range:
         """Choose the range of a tensor that is added to another one before the normalization.
@@ -261,12 +268,12 @@ class Steps:
         roots = _of_roots(root, counts)
         windows = _best_windows(variance, roots[1], counts)
         scaled = centered * root * self._factor
-        spread = roots[1] * np.array([min(0.0, self._factor.min()), max(0.0, self._factor.max())])
+        least, most = min(0.0, float(self._factor.min())), max(0.0, float(self._factor.max()))
         ends |= {
             "square": (0.0, float(part) * top),
             **dict.fromkeys(("variance", "above", "shown", "window"), (0.0, windows.top)),
             "root": roots,
-            "roots": (float(spread[0]), float(spread[1])),
+            "roots": (roots[1] * least, roots[1] * most),
             "scaled": _least_error(scaled, self._others),
         }
         if self._addend is not None:
@@ -278,12 +285,6 @@ class Steps:
         """Return what a range of the input costs the result."""
         found = self.norm.apply(rounded(rows, *ends) * self._divisor)
         return float(np.square((found - wanted) * self.norm.gamma).sum())
-
-
-_SIGNED = 127
-
-_LEAST = 1e-6
-"""Smallest factor of a channel that has a scale of its own."""
 
 
 def _part(rows: np.ndarray, part: float) -> Range:

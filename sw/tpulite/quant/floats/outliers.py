@@ -34,11 +34,17 @@ _SPARE = 1.1
 """How much larger channels may be in other samples."""
 
 _STEPS = 255
+"""Steps of a range of 8 bits."""
+
 _GRID = np.linspace(-32.0, 32.0, 4097)
+"""Numbers for which an activation is computed."""
+
 _CLOSE = 5e-3
 """How far an activation over its factor may be from the rule: GELU by a tangent is not exact."""
 
 _CURVES = frozenset({"Erf", "Gelu", "HardSwish", "Sigmoid", "Swish", "QuickGelu", "Tanh"})
+"""Operators of which an activation has one at least."""
+
 _BETWEEN = frozenset({*_CURVES, "Add", "Div", "Identity", "Mul", "Pow", "Reshape", "Sub"})
 
 
